@@ -1,0 +1,57 @@
+# Build options, compiler flags and sanitizers: the only place that sets them.
+option(EO_BUILD_TESTS "Build the test suite" ON)
+option(EO_BUILD_BENCH "Build the benchmark programs" ON)
+option(EO_BUILD_FUZZ "Build libFuzzer targets (clang)" OFF)
+option(EO_WERROR "Treat warnings as errors" OFF)
+set(EO_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
+option(EO_COVERAGE "Instrument for gcov" OFF)
+# Optional dependencies: AUTO uses what is there, ON demands it, OFF leaves it out.
+foreach(dep OPENBLAS SLEEF ZLIB OPENMP)
+  set(EO_WITH_${dep} AUTO CACHE STRING "Use ${dep}: AUTO, ON or OFF")
+  set_property(CACHE EO_WITH_${dep} PROPERTY STRINGS AUTO ON OFF)
+endforeach()
+
+# A compiler cache where there is one; -DCMAKE_C_COMPILER_LAUNCHER= (empty) turns it off.
+if(NOT DEFINED CMAKE_C_COMPILER_LAUNCHER)
+  find_program(EO_CCACHE ccache)
+  mark_as_advanced(EO_CCACHE)
+  if(EO_CCACHE)
+    set(CMAKE_C_COMPILER_LAUNCHER "${EO_CCACHE}")
+  endif()
+endif()
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g -DNDEBUG")
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wundef
+  -Wformat=2 -Wcast-qual -Wpointer-arith -fno-common
+  # Numerics: results must not depend on the optimizer's mood.
+  -ffp-contract=off)
+if(EO_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(EO_SANITIZE)
+  add_compile_options(-fsanitize=${EO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${EO_SANITIZE})
+else()
+  add_compile_options(-fstack-protector-strong)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+  endif()
+  add_link_options(-Wl,-z,relro,-z,now)
+endif()
+if(EO_COVERAGE)
+  add_compile_options(--coverage)
+  add_link_options(--coverage)
+endif()
