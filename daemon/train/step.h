@@ -1,0 +1,65 @@
+/* The training step of one rank: graphs of a model turned into compute, commit and update plans over flat buffers.
+ *
+ * Memory (all on the device): params (P elements of the model's dtype, each parameter 64-byte aligned inside), grads
+ * (the buckets: same layout), optimizer state (k x P), feeds. Padding elements are zero and stay zero.
+ * The loss of a batch is the sum of per-sample losses times inv_count = 1 / global batch, so that gradients of ranks add
+ * up by a plain sum (docs/adr/0007). */
+#ifndef EO_DAEMON_TRAIN_STEP_H
+#define EO_DAEMON_TRAIN_STEP_H
+
+#include "daemon/engine/executor.h"
+#include "daemon/nn/model.h"
+#include "daemon/train/optimizer.h"
+
+struct step_layout_entry {
+    char name[96];
+    struct eo_tensor_desc desc;
+    uint64_t offset; /* bytes from the start of params and of grads */
+};
+
+struct train_step;
+struct step_config {
+    const struct model *model;       /* borrowed, outlives the step */
+    struct optimizer_config optimizer;
+    uint64_t seed;
+    enum plan_fallback fallback;
+};
+
+int step_new(const struct step_config *config, struct executor *x, struct train_step **out, struct eo_error *err);
+void step_free(struct train_step *s);
+
+/* Host views used by checkpoints, hashing and collectives. On a host-memory device these are the device buffers themselves;
+ * otherwise pinned staging that step_pull/step_push synchronise. */
+uint32_t step_n_params(const struct train_step *s);
+const struct step_layout_entry *step_layout(const struct train_step *s, uint32_t i);
+uint64_t step_flat_bytes(const struct train_step *s); /* of params and of grads, padding included */
+void *step_params(struct train_step *s);
+void *step_grads(struct train_step *s);
+void *step_optimizer_state(struct train_step *s, int slot); /* slot 0..optimizer_slots-1; NULL beyond */
+int step_pull(struct train_step *s, struct eo_error *err); /* device -> host views */
+int step_push(struct train_step *s, struct eo_error *err); /* host views -> device */
+
+struct step_feed {
+    const void *x;        /* rows of the model's input, n_rows of them, host memory, dtype and row shape of the model */
+    const void *y;        /* n_rows targets */
+    int64_t n_rows;       /* rows of this rank; may be 0: contributes zeros */
+    int64_t n_global;     /* rows of all ranks in this step */
+    int64_t row_offset;   /* global index of this rank's first row in the step (dropout counters) */
+    int64_t step;         /* counter, from 0 */
+};
+struct step_result {
+    double loss_sum;      /* sum of per-sample losses of this rank */
+    double metric_sums[8]; /* per metric: sum over this rank's rows (see metrics.h) */
+};
+/* Compute phase: forward and backward; gradients end in step_grads. */
+int step_compute(struct train_step *s, const struct step_feed *feed, struct step_result *out, struct eo_error *err);
+/* Commit phase: squared L2 norm of the (reduced) gradients; NaN or Inf shows up here. */
+int step_commit(struct train_step *s, double *out_sum_squares, struct eo_error *err);
+/* Update phase: applies the optimizer with gradients multiplied by grad_scale (clipping). t counts updates from 1. */
+int step_update(struct train_step *s, double lr, double grad_scale, int64_t t, struct eo_error *err);
+/* Forward only, no dropout; loss and metrics as above; out_pred (may be NULL) receives the model's output rows. */
+int step_evaluate(struct train_step *s, const struct step_feed *feed, struct step_result *out, void *out_pred,
+                  struct eo_error *err);
+/* After warm-up a step makes no heap allocation (tests count). */
+
+#endif

@@ -1,0 +1,134 @@
+/* The operations of the system, one row each in tables/ops.def; this header is their C projection.
+ * All tables are const; all functions are pure and thread-safe. */
+#ifndef EO_PROTO_OP_SCHEMA_H
+#define EO_PROTO_OP_SCHEMA_H
+
+#include "proto/tensor_desc.h"
+
+enum { EO_MAX_ATTRS = 6, EO_MAX_INTS = 16, EO_MAX_OUTPUTS = 4, EO_MAX_INPUTS = 64 /* variadic ops */ };
+
+enum eo_op {
+    EO_OP_NONE = 0,
+#define EO_OP(name, NAME, ...) EO_OP_##NAME,
+#include "proto/tables/ops.def"
+    EO_OP_COUNT
+};
+
+enum eo_attr_kind { EO_ATTR_INT, EO_ATTR_FLOAT, EO_ATTR_BOOL, EO_ATTR_INTS, EO_ATTR_DTYPE };
+
+struct eo_attr_schema {
+    const char *name;
+    enum eo_attr_kind kind;
+    bool required;
+    double fallback; /* INT, FLOAT, BOOL, DTYPE default; an INTS default is the empty list */
+    double min, max; /* INT and FLOAT values, each entry of INTS */
+    const char *help;
+};
+
+struct eo_attr_value {
+    int64_t i; /* INT, BOOL (0/1), DTYPE */
+    double f;  /* FLOAT */
+    uint8_t n; /* INTS */
+    int64_t ints[EO_MAX_INTS];
+};
+
+/* Attribute values in the order of the row's schema. Start from eo_attrs_default. */
+struct eo_attrs {
+    struct eo_attr_value v[EO_MAX_ATTRS];
+};
+
+enum eo_dtype_rule {
+    EO_RULE_SAME,    /* all inputs share one dtype of the set, which the outputs have */
+    EO_RULE_COMPARE, /* all inputs share one dtype of the set; outputs are bool */
+    EO_RULE_INDEX,   /* input 0 is of the set, index inputs are int64; outputs like input 0 */
+    EO_RULE_OWN      /* the row's infer function decides everything */
+};
+
+enum eo_autocast { EO_CAST_REDUCED, EO_CAST_FLOAT32, EO_CAST_FOLLOWS };
+enum eo_stability { EO_STABLE, EO_EXPERIMENTAL };
+
+/* Algebraic properties; each one becomes a property test. */
+enum eo_property {
+    EO_PROP_NONE = 0,
+    EO_PROP_COMMUTATIVE = 1,
+    EO_PROP_ELEMENTWISE = 2, /* broadcasts its inputs; element i of the result depends on element i only */
+    EO_PROP_IDEMPOTENT = 4,  /* f(f(x)) == f(x) */
+    EO_PROP_INVOLUTION = 8,  /* f(f(x)) == x */
+    EO_PROP_ODD = 16,        /* f(-x) == -f(x) */
+    EO_PROP_EVEN = 32,
+    EO_PROP_MONOTONE = 64,
+    EO_PROP_VIEW = 128 /* moves or relabels elements, computes nothing */
+};
+
+enum eo_op_flags {
+    EO_OPF_NONE = 0,
+    EO_OPF_COMPOSITE = 1, /* has a lowering to primitives (daemon/engine/lower.c) */
+    EO_OPF_INTERNAL = 2,  /* made by passes and the trainer only; refused from the wire */
+    EO_OPF_RANDOM = 4,    /* reads an rng operand (int64 [3]: seed, stream, offset) */
+    EO_OPF_VARIADIC = 8,  /* min_inputs..EO_MAX_INPUTS inputs */
+    EO_OPF_REDUCTION = 16 /* tolerance grows with the number of summed elements */
+};
+
+struct eo_op_schema;
+/* Fills outputs from inputs and attributes; inputs are checked descriptors, dtype rule already applied unless OWN
+ * (then it sets dtypes too). Raises SHAPE_MISMATCH, DTYPE_MISMATCH, BAD_ATTRIBUTE, TOO_LARGE. */
+typedef int (*eo_infer_fn)(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                           const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);
+
+struct eo_op_schema {
+    const char *name;
+    enum eo_op op;
+    uint16_t wire_id;
+    const char *summary;
+    uint8_t min_inputs, max_inputs, n_outputs, n_attrs;
+    const char *input_names[6]; /* of variadic ops: the first one stands for all */
+    struct eo_attr_schema attrs[EO_MAX_ATTRS];
+    eo_dtype_set dtypes;
+    enum eo_dtype_rule dtype_rule;
+    eo_infer_fn infer;
+    bool has_gradient; /* daemon/engine/grad/ holds the rule; a test checks both ways */
+    enum eo_autocast autocast;
+    uint32_t properties;
+    uint32_t flags;
+    double rtol; /* float32 tolerance against reference; other dtypes by eo_op_tolerance */
+    const char *onnx; /* "" when ONNX has no such op */
+    uint8_t onnx_opset;
+    enum eo_stability stability;
+    const char *since;
+};
+
+const struct eo_op_schema *eo_op_schema(enum eo_op op); /* NULL for EO_OP_NONE and out of range */
+const struct eo_op_schema *eo_op_by_name(const char *name, size_t length);
+uint64_t eo_op_table_hash(void); /* of names, ids, inputs, attributes: compared in hello */
+
+/* The one written rule: rtol(dtype) = row rtol scaled by the dtype's epsilon relative to float32's, times
+ * sqrt(max(1, n_reduced)) for reductions; atol = rtol * scale of the data. */
+double eo_op_tolerance(const struct eo_op_schema *op, enum eo_dtype dtype, int64_t n_reduced);
+
+void eo_attrs_default(const struct eo_op_schema *op, struct eo_attrs *out);
+int eo_attr_index(const struct eo_op_schema *op, const char *name); /* -1 when there is none */
+/* Setters by name; BAD_ATTRIBUTE for an unknown name, wrong kind or out-of-range value. */
+int eo_attrs_set_int(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, int64_t v,
+                     struct eo_error *err); /* INT, BOOL, DTYPE */
+int eo_attrs_set_float(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, double v,
+                       struct eo_error *err);
+int eo_attrs_set_ints(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, const int64_t *v, int n,
+                      struct eo_error *err);
+/* Getters for code that knows its row; a wrong name is a bug and gives 0. */
+int64_t eo_attr_int(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
+double eo_attr_float(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
+const int64_t *eo_attr_ints(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name, int *out_n);
+
+/* Wire form: map name -> value; dtype by name. Missing ones take the default; unknown or missing required: error. */
+void eo_attrs_pack(struct eo_bytes *b, const struct eo_op_schema *op, const struct eo_attrs *a);
+int eo_attrs_unpack(const struct eo_item *map, const struct eo_op_schema *op, struct eo_attrs *out,
+                    struct eo_error *err);
+
+/* Arity, dtype rule, then the row's infer: the one check both client and daemon run before anything executes. */
+int eo_op_infer(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);
+/* Reduction axes attribute -> normalised ascending axes (empty list = all). */
+int eo_normalize_axes(const int64_t *axes, int n, int n_dims, int *out_axes, int *out_n, const char *op,
+                      struct eo_error *err);
+
+#endif
