@@ -245,7 +245,7 @@ static int walk_truncated(struct walk *w, size_t at)
                     w->size, at);
 }
 
-/* Reads lead byte and length field; *count is what the length counts. */
+/* Reads lead byte and length field; *count is what the length counts. Both come in as a fixed value of no body. */
 static int walk_lead(struct walk *w, struct lead *out, uint64_t *count)
 {
     size_t at = w->at;
@@ -255,8 +255,6 @@ static int walk_lead(struct walk *w, struct lead *out, uint64_t *count)
         return walk_truncated(w, at);
     }
     byte = w->data[w->at++];
-    *out = (struct lead){LEAD_FIXED, 0, 0};
-    *count = 0;
     if (byte >= 0xa0 && byte <= 0xbf) {
         out->kind = LEAD_STR;
         *count = byte & 0x1f;
@@ -314,8 +312,8 @@ static int walk_body(struct walk *w, size_t at, const struct lead *lead, uint64_
 static int walk_value(struct walk *w)
 {
     size_t at = w->at;
-    struct lead lead;
-    uint64_t count;
+    struct lead lead = {LEAD_FIXED, 0, 0};
+    uint64_t count = 0;
     int code = walk_lead(w, &lead, &count);
 
     if (code != EO_OK) {
