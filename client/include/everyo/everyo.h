@@ -1,16 +1,16 @@
 /* libeveryo: talk to everyod from C. C99-clean and C++-safe.
  *
  * Model: a client is one connection with one session. Calls are synchronous; those that return nothing of interest
- * (create, upload, run, free) are pipelined: they return as soon as the request is queued, and an error surfaces at the next
- * call that needs an answer (download, sync), with the first cause. A failed call poisons its outputs.
+ * (create, upload, run, free) are pipelined: they return as soon as the request is queued, and an error surfaces at the
+ * next call that needs an answer (download, sync), with the first cause. A failed call poisons its outputs.
  *
- * Ownership: everything from *_new/*_connect is freed by the matching *_free/*_close, NULL allowed. Strings returned by
- * accessors live as long as their object. Out-arguments are untouched on failure.
- * Thread-safety: one everyo_client (and what was made from it) belongs to one thread at a time; different clients are
- * independent. After fork the child must not use the parent's clients; calls in it fail with EVERYO_E_FORKED.
+ * Ownership: what a _new, _create or _connect function made is freed by the matching _free or _close, NULL allowed.
+ * Strings returned by accessors live as long as their object. Out-arguments are untouched on failure. Thread-safety:
+ * one everyo_client (and what was made from it) belongs to one thread at a time; different clients are independent.
+ * After fork the child must not use the parent's clients; calls in it fail with EVERYO_E_FORKED.
  *
- * Every function that can fail returns 0 or a positive error number (docs/errors; `everyo explain 2001`), and fills *err
- * when err is not NULL. */
+ * Every function that can fail returns 0 or a positive error number (docs/errors; `everyo explain 2001`), and fills
+ * *err when err is not NULL. */
 #ifndef EVERYO_EVERYO_H
 #define EVERYO_EVERYO_H
 
@@ -37,11 +37,11 @@ typedef struct everyo_plan everyo_plan;
 
 /* A failure, owned by the caller, no need to free. */
 typedef struct everyo_error {
-    int code;            /* 2001; 0 = none */
-    int exit_code;       /* sysexits-like */
-    char message[320];   /* one line */
-    char hint[320];      /* what to do; may be empty */
-    char text[3072];     /* the whole report as `everyo` prints it */
+    int code;          /* 2001; 0 = none */
+    int exit_code;     /* sysexits-like */
+    char message[320]; /* one line */
+    char hint[320];    /* what to do; may be empty */
+    char text[3072];   /* the whole report as `everyo` prints it */
 } everyo_error;
 
 /* A tensor on the daemon: a value, cheap to copy. id 0 is no tensor. */
@@ -53,14 +53,24 @@ typedef struct everyo_tensor {
 } everyo_tensor;
 
 enum everyo_dtype {
-    EVERYO_FLOAT32 = 1, EVERYO_FLOAT64 = 2, EVERYO_FLOAT16 = 3, EVERYO_BFLOAT16 = 4, EVERYO_INT8 = 5, EVERYO_INT16 = 6,
-    EVERYO_INT32 = 7, EVERYO_INT64 = 8, EVERYO_UINT8 = 9, EVERYO_UINT16 = 10, EVERYO_UINT32 = 11, EVERYO_UINT64 = 12,
+    EVERYO_FLOAT32 = 1,
+    EVERYO_FLOAT64 = 2,
+    EVERYO_FLOAT16 = 3,
+    EVERYO_BFLOAT16 = 4,
+    EVERYO_INT8 = 5,
+    EVERYO_INT16 = 6,
+    EVERYO_INT32 = 7,
+    EVERYO_INT64 = 8,
+    EVERYO_UINT8 = 9,
+    EVERYO_UINT16 = 10,
+    EVERYO_UINT32 = 11,
+    EVERYO_UINT64 = 12,
     EVERYO_BOOL = 13
 };
 
 EVERYO_API const char *everyo_version(void);
-EVERYO_API size_t everyo_dtype_size(int dtype);          /* 0 when unknown */
-EVERYO_API const char *everyo_dtype_name(int dtype);     /* "float32" */
+EVERYO_API size_t everyo_dtype_size(int dtype);      /* 0 when unknown */
+EVERYO_API const char *everyo_dtype_name(int dtype); /* "float32" */
 EVERYO_API uint64_t everyo_tensor_bytes(const everyo_tensor *t);
 
 /* host: `host`, `host:port`, `[v6]:port`, `unix:PATH`, a path-less "local:" starts a private daemon that dies with the
@@ -78,14 +88,15 @@ EVERYO_API int everyo_tensor_fill(everyo_client *c, int dtype, const int64_t *sh
 EVERYO_API int everyo_tensor_read(everyo_client *c, const everyo_tensor *t, void *out, size_t size, everyo_error *err);
 EVERYO_API int everyo_tensor_free(everyo_client *c, const everyo_tensor *t, everyo_error *err);
 
-/* One operation by name (docs/reference/ops.md). attrs: "axis=1, keepdims=true, shape=[2,3]" or NULL. Shapes and dtypes are
- * inferred and checked here before anything is sent. */
+/* One operation by name (docs/reference/ops.md). attrs: "axis=1, keepdims=true, shape=[2,3]" or NULL. Shapes and dtypes
+ * are inferred and checked here before anything is sent. */
 EVERYO_API int everyo_op(everyo_client *c, const char *op, const char *attrs, const everyo_tensor *inputs, int n_inputs,
                          everyo_tensor *outputs, int n_outputs, everyo_error *err);
 EVERYO_API int everyo_matmul(everyo_client *c, const everyo_tensor *a, const everyo_tensor *b, everyo_tensor *out,
                              everyo_error *err);
 
-/* Graphs: define once, run many times. Values are numbers of the graph; the first error sticks until everyo_plan_create. */
+/* Graphs: define once, run many times. Values are numbers of the graph; the first error sticks until
+ * everyo_plan_create. */
 typedef uint32_t everyo_value;
 EVERYO_API everyo_graph *everyo_graph_new(void);
 EVERYO_API void everyo_graph_free(everyo_graph *g);
