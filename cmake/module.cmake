@@ -31,3 +31,21 @@ function(eo_script_test)
   set_tests_properties(${T_NAME} PROPERTIES LABELS "${T_LABELS}" TIMEOUT ${T_TIMEOUT} SKIP_RETURN_CODE 77
     ENVIRONMENT "EO_SOURCE_DIR=${CMAKE_SOURCE_DIR};EO_BIN_DIR=${CMAKE_RUNTIME_OUTPUT_DIRECTORY};EO_BUILD_DIR=${CMAKE_BINARY_DIR}")
 endfunction()
+
+# eo_fuzz(NAME name SOURCES ... LIBS ... [TIMEOUT s]): one fuzz target. SOURCES define LLVMFuzzerTestOneInput; the corpus is
+# the folder corpus/<name> beside them. Always: test_fuzz_<name> replays the corpus and its neighbours (label fuzz-replay).
+# With EO_BUILD_FUZZ: fuzz_<name> is the libFuzzer program.
+function(eo_fuzz)
+  cmake_parse_arguments(F "" "NAME;TIMEOUT" "SOURCES;LIBS" ${ARGN})
+  eo_test(NAME fuzz_${F_NAME} LABELS fuzz-replay TIMEOUT ${F_TIMEOUT} LIBS ${F_LIBS}
+    SOURCES ${F_SOURCES} "${CMAKE_SOURCE_DIR}/tests/support/fuzz_replay.c"
+    ARGS "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${F_NAME}")
+  # The entry point's declaration is libFuzzer's, not ours.
+  set_source_files_properties(${F_SOURCES} PROPERTIES COMPILE_OPTIONS "-Wno-missing-prototypes")
+  if(EO_BUILD_FUZZ)
+    add_executable(fuzz_${F_NAME} ${F_SOURCES})
+    target_link_libraries(fuzz_${F_NAME} PRIVATE ${F_LIBS})
+    target_include_directories(fuzz_${F_NAME} PRIVATE "${CMAKE_SOURCE_DIR}")
+    target_link_options(fuzz_${F_NAME} PRIVATE -fsanitize=fuzzer)
+  endif()
+endfunction()

@@ -121,7 +121,7 @@ fuzz_for_a_while() {
     echo "-- $target: $seconds_each s"
     # New inputs go to the log folder; the committed corpus is read only.
     "$target" -max_total_time="$seconds_each" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-      -artifact_prefix="$corpus/" "$corpus" "tests/fuzz/corpus/$(basename "$target" | sed 's/^fuzz_//')" 2>&1 | tail -n 12
+      -artifact_prefix="$corpus/" "$corpus" "tests/fuzz/corpus/${target##*/fuzz_}" 2>&1 | tail -n 12
     ((PIPESTATUS[0] == 0)) || status=1
   done
   ((found)) || { echo "no fuzz target was built"; return 1; }
