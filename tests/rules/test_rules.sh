@@ -202,6 +202,17 @@ passes check_paths
 
 planted check_shell deploy/a.sh 2 'Double quote' '#!/bin/bash\nrm $1\n'
 
+# Examples: judged by stand-ins that accept everything, or nothing.
+clean_tree
+put deploy/examples/a.yaml 'name: a\n'
+put deploy/everyod.conf.example '# x\n'
+passes check_examples /bin/true /bin/true
+catches check_examples deploy/examples/a.yaml:1 'exit code 1' /bin/false /bin/true
+catches check_examples deploy/everyod.conf.example:1 'exit code 1' /bin/true /bin/false
+rm "$tree/deploy/examples/a.yaml"
+run check_examples /bin/true /bin/true
+if ((status == 1)); then verdict ok; else verdict bad "check_examples is content without an example"; fi
+
 # Built things: made here with the compiler at hand.
 if command -v "${CC:-cc}" >/dev/null && command -v ar >/dev/null; then
   clean_tree
