@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Proves that every house-rule check can fail: each one passes on a small clean tree and reports, by file and line, an
 # offence planted in a copy of it. Usage: test_rules.sh
-set -euo pipefail
-# The planted texts are literal on purpose.
+# The planted texts are literal on purpose:
 # shellcheck disable=SC2016
+set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
