@@ -25,8 +25,11 @@ enum eo_dtype_kind eo_dtype_kind(enum eo_dtype dtype);
 const char *eo_dtype_name(enum eo_dtype dtype); /* "float32"; "?" when not valid */
 const char *eo_dtype_safetensors(enum eo_dtype dtype);
 const char *eo_dtype_npy(enum eo_dtype dtype);
-enum eo_dtype eo_dtype_by_name(const char *name);        /* EO_DTYPE_NONE when unknown */
+enum eo_dtype eo_dtype_by_name(const char *name); /* EO_DTYPE_NONE when unknown */
 enum eo_dtype eo_dtype_by_safetensors(const char *name);
+char *eo_dtype_set_text(eo_dtype_set set, char *out, size_t size); /* "float32, float64 or bool"; returns out */
+/* Whether v is exactly a value of an integer dtype or bool (0, 1); every v is one of a float dtype (after rounding). */
+bool eo_dtype_holds(enum eo_dtype dtype, double v);
 enum eo_dtype eo_dtype_promote(enum eo_dtype a, enum eo_dtype b); /* the fixed promotion table for client helpers */
 
 /* Conversions with IEEE round-to-nearest-even; NaN stays NaN, overflow becomes Inf. */

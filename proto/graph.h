@@ -7,16 +7,21 @@
 #define EO_PROTO_GRAPH_H
 
 #include "proto/base/arena.h"
+#include "proto/name_index.h"
 #include "proto/op_schema.h"
 
 typedef uint32_t eo_value; /* index of a value in its graph */
 #define EO_NO_VALUE UINT32_MAX
 
-enum { EO_GRAPH_MAX_NODES = 1 << 20, EO_GRAPH_MAX_BYTES = 64 << 20 /* arena and encoded constants */ };
+enum {
+    EO_GRAPH_MAX_NODES = 1 << 20,
+    EO_GRAPH_MAX_BYTES = 64 << 20, /* of the arena, and of an encoded graph */
+    EO_GRAPH_MAX_NAME = 255        /* bytes of a name or label: UTF-8 without control characters */
+};
 
 enum eo_node_kind {
     EO_NODE_INPUT,    /* fed at each run */
-    EO_NODE_STATE,    /* lives across runs; read, and assigned by eo_graph_assign */
+    EO_NODE_STATE,    /* lives across runs; read here, written by a plan output that is placed on it */
     EO_NODE_CONSTANT, /* bytes in the graph */
     EO_NODE_OP
 };
@@ -26,10 +31,10 @@ struct eo_graph_node {
     const struct eo_op_schema *op; /* EO_NODE_OP */
     uint32_t n_inputs, n_outputs;
     const eo_value *inputs;
-    eo_value first_output; /* outputs are consecutive values */
-    const struct eo_attrs *attrs;
-    const char *name;     /* inputs, states: unique name; ops: label for messages or NULL */
-    const void *constant; /* EO_NODE_CONSTANT: eo_tensor_desc_bytes(desc) bytes */
+    eo_value first_output;        /* outputs are consecutive values */
+    const struct eo_attrs *attrs; /* EO_NODE_OP: never NULL; unused fields are 0, every NaN is the same NaN */
+    const char *name;             /* inputs, states: unique name; ops: label for messages or NULL */
+    const void *constant;         /* EO_NODE_CONSTANT: eo_tensor_desc_bytes(desc) bytes */
 };
 
 struct eo_graph_value {
@@ -51,9 +56,14 @@ struct eo_graph {
     uint32_t n_values, cap_values;
     struct eo_graph_output *outputs; /* named results */
     uint32_t n_outputs, cap_outputs;
-    const char *label; /* label given to nodes added from now on; NULL = none */
+    const char *label; /* label given to nodes added from now on (copied); NULL = none */
+    const char *label_copy;
+    struct eo_name_node *names; /* of inputs, states and outputs: one name space */
+    const struct eo_attrs *default_attrs[EO_OP_COUNT];
 };
 
+/* Functions that fail leave the graph as it was. Errors: BAD_GRAPH (a value that is not there, a name that is used
+ * twice or not possible), TOO_LARGE, NO_MEMORY, and those of eo_op_infer with the node's number and label. */
 struct eo_graph *eo_graph_new(void); /* NULL when memory is out */
 void eo_graph_free(struct eo_graph *g);
 
@@ -62,7 +72,7 @@ int eo_graph_input(struct eo_graph *g, const char *name, const struct eo_tensor_
 int eo_graph_state(struct eo_graph *g, const char *name, const struct eo_tensor_desc *desc, eo_value *out,
                    struct eo_error *err);
 int eo_graph_constant(struct eo_graph *g, const struct eo_tensor_desc *desc, const void *data, eo_value *out,
-                      struct eo_error *err); /* copies data */
+                      struct eo_error *err); /* copies data; BAD_VALUE for a bool byte that is not 0 or 1 */
 /* Adds an op node; runs eo_op_infer; out receives op->n_outputs values. attrs NULL = defaults. */
 int eo_graph_add(struct eo_graph *g, enum eo_op op, const eo_value *in, int n_in, const struct eo_attrs *attrs,
                  eo_value *out, struct eo_error *err);
@@ -72,7 +82,8 @@ static inline const struct eo_tensor_desc *eo_graph_desc(const struct eo_graph *
 {
     return &g->values[v].desc;
 }
-eo_value eo_graph_find(const struct eo_graph *g, const char *name); /* an input, state or output by name */
+eo_value eo_graph_find(const struct eo_graph *g,
+                       const char *name); /* input, state or output; EO_NO_VALUE when absent */
 
 /* Wire form (docs/protocol.md): msgpack map {version: 1, nodes: [...], outputs: [...]}, constants as bin. */
 int eo_graph_encode(const struct eo_graph *g, struct eo_bytes *out, struct eo_error *err);

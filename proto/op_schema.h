@@ -21,7 +21,7 @@ struct eo_attr_schema {
     enum eo_attr_kind kind;
     bool required;
     double fallback; /* INT, FLOAT, BOOL, DTYPE default; an INTS default is the empty list */
-    double min, max; /* INT and FLOAT values, each entry of INTS */
+    double min, max; /* INT and FLOAT values, each entry of INTS; NaN passes only -inf..inf */
     const char *help;
 };
 
@@ -37,11 +37,27 @@ struct eo_attrs {
     struct eo_attr_value v[EO_MAX_ATTRS];
 };
 
+/* The dtype sets that rows name. */
+enum {
+    EO_SET_FLOAT =
+        EO_DTYPE_BIT(EO_FLOAT32) | EO_DTYPE_BIT(EO_FLOAT64) | EO_DTYPE_BIT(EO_FLOAT16) | EO_DTYPE_BIT(EO_BFLOAT16),
+    EO_SET_SIGNED = EO_SET_FLOAT | EO_DTYPE_BIT(EO_INT8) | EO_DTYPE_BIT(EO_INT16) | EO_DTYPE_BIT(EO_INT32) |
+                    EO_DTYPE_BIT(EO_INT64), /* floats and signed integers */
+    EO_SET_INTEGER = EO_DTYPE_BIT(EO_INT8) | EO_DTYPE_BIT(EO_INT16) | EO_DTYPE_BIT(EO_INT32) | EO_DTYPE_BIT(EO_INT64) |
+                     EO_DTYPE_BIT(EO_UINT8) | EO_DTYPE_BIT(EO_UINT16) | EO_DTYPE_BIT(EO_UINT32) |
+                     EO_DTYPE_BIT(EO_UINT64),
+    EO_SET_NUMBER = EO_SET_FLOAT | EO_SET_INTEGER,
+    EO_SET_BOOL = EO_DTYPE_BIT(EO_BOOL),
+    EO_SET_ANY = EO_SET_NUMBER | EO_SET_BOOL,
+    EO_SET_INT64 = EO_DTYPE_BIT(EO_INT64),
+    EO_SET_PRODUCT = EO_SET_FLOAT | EO_DTYPE_BIT(EO_INT32) | EO_DTYPE_BIT(EO_INT64) /* what matmul takes */
+};
+
 enum eo_dtype_rule {
     EO_RULE_SAME,    /* all inputs share one dtype of the set, which the outputs have */
     EO_RULE_COMPARE, /* all inputs share one dtype of the set; outputs are bool */
-    EO_RULE_INDEX,   /* input 0 is of the set, index inputs are int64; outputs like input 0 */
-    EO_RULE_OWN      /* the row's infer function decides everything */
+    EO_RULE_INDEX, /* input 1 (indices, targets, rng) is int64; the others and the outputs share one dtype of the set */
+    EO_RULE_OWN    /* the row's infer function decides everything */
 };
 
 enum eo_autocast { EO_CAST_REDUCED, EO_CAST_FLOAT32, EO_CAST_FOLLOWS };
@@ -64,7 +80,7 @@ enum eo_op_flags {
     EO_OPF_NONE = 0,
     EO_OPF_COMPOSITE = 1, /* has a lowering to primitives (daemon/engine/lower.c) */
     EO_OPF_INTERNAL = 2,  /* made by passes and the trainer only; refused from the wire */
-    EO_OPF_RANDOM = 4,    /* reads an rng operand (int64 [3]: seed, stream, offset) */
+    EO_OPF_RANDOM = 4,    /* reads an rng operand (int64 [3]: seed, step, row offset; philox.h) */
     EO_OPF_VARIADIC = 8,  /* min_inputs..EO_MAX_INPUTS inputs */
     EO_OPF_REDUCTION = 16 /* tolerance grows with the number of summed elements */
 };
@@ -90,7 +106,7 @@ struct eo_op_schema {
     enum eo_autocast autocast;
     uint32_t properties;
     uint32_t flags;
-    double rtol; /* float32 tolerance against reference; other dtypes by eo_op_tolerance */
+    double rtol;      /* float32 tolerance against reference; other dtypes by eo_op_tolerance */
     const char *onnx; /* "" when ONNX has no such op */
     uint8_t onnx_opset;
     enum eo_stability stability;
@@ -99,6 +115,9 @@ struct eo_op_schema {
 
 const struct eo_op_schema *eo_op_schema(enum eo_op op); /* NULL for EO_OP_NONE and out of range */
 const struct eo_op_schema *eo_op_by_name(const char *name, size_t length);
+const struct eo_op_schema *eo_op_by_wire_id(uint32_t wire_id); /* NULL when no row has it */
+/* Like eo_op_by_name, but raises UNKNOWN_OP with the nearest name as hint; the name is quoted, so it may be hostile. */
+int eo_op_need(const char *name, size_t length, const struct eo_op_schema **out, struct eo_error *err);
 uint64_t eo_op_table_hash(void); /* of names, ids, inputs, attributes: compared in hello */
 
 /* The one written rule: rtol(dtype) = row rtol scaled by the dtype's epsilon relative to float32's, times
@@ -114,6 +133,9 @@ int eo_attrs_set_float(const struct eo_op_schema *op, struct eo_attrs *a, const 
                        struct eo_error *err);
 int eo_attrs_set_ints(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, const int64_t *v, int n,
                       struct eo_error *err);
+/* All values against the row: ranges, needed dtypes, list lengths. eo_op_infer runs it first. */
+int eo_attrs_check(const struct eo_op_schema *op, const struct eo_attrs *a, struct eo_error *err);
+bool eo_attrs_equal(const struct eo_op_schema *op, const struct eo_attrs *a, const struct eo_attrs *b); /* by bits */
 /* Getters for code that knows its row; a wrong name is a bug and gives 0. */
 int64_t eo_attr_int(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
 double eo_attr_float(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);

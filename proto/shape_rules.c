@@ -1,0 +1,648 @@
+/* Shape rules of rows that compute: creation, element-wise, products, reductions, losses, updates.
+ * The rows that move elements are in shape_rules_move.c. */
+#include "proto/shape_rules.h"
+
+#include "proto/base/checked.h"
+#include "proto/philox.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- errors that show the operands ---- */
+
+static const char *input_name(const struct eo_op_schema *op, int i, char *out, size_t size)
+{
+    if ((op->flags & EO_OPF_VARIADIC) != 0) {
+        snprintf(out, size, "%s[%d]", op->input_names[0], i);
+    } else if (i < (int)EO_COUNT_OF(op->input_names) && op->input_names[i] != NULL) {
+        snprintf(out, size, "%s", op->input_names[i]);
+    } else {
+        snprintf(out, size, "extra");
+    }
+    return out;
+}
+
+void eo_shape_mark(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i, int dim_i,
+                   int j, int dim_j, struct eo_error *err)
+{
+    int spare = EO_ERROR_INPUTS; /* places for operands that are not marked */
+    char name[24];
+
+    if (n_in > EO_ERROR_INPUTS) {
+        spare -= (i >= 0 ? 1 : 0) + (j >= 0 && j != i ? 1 : 0);
+    }
+    for (int k = 0; k < n_in; k++) {
+        bool marked = k == i || k == j;
+
+        if (!marked && spare-- <= 0) {
+            continue;
+        }
+        eo_error_input_desc(err, input_name(op, k, name, sizeof(name)), in[k], k == i ? dim_i : k == j ? dim_j : -1);
+    }
+}
+
+int eo_shape_need_dtype(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                        eo_dtype_set set, struct eo_error *err)
+{
+    char name[24], text[160];
+    int code;
+
+    if ((set & EO_DTYPE_BIT(in[i]->dtype)) != 0) {
+        return EO_OK;
+    }
+    code = EO_RAISE(err, EO_E_DTYPE_MISMATCH, "input %s is %s, must be %s", input_name(op, i, name, sizeof(name)),
+                    eo_dtype_name((enum eo_dtype)in[i]->dtype), eo_dtype_set_text(set, text, sizeof(text)));
+    eo_error_hint(err, "Insert a cast: operations are strictly typed.");
+    eo_shape_mark(op, in, n_in, i, -1, -1, -1, err);
+    return code;
+}
+
+int eo_shape_need_same_dtype(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like,
+                             int i, struct eo_error *err)
+{
+    char a[24], b[24];
+    int code;
+
+    if (in[i]->dtype == in[like]->dtype) {
+        return EO_OK;
+    }
+    code = EO_RAISE(err, EO_E_DTYPE_MISMATCH, "dtypes differ: %s is %s, %s is %s", input_name(op, like, a, sizeof(a)),
+                    eo_dtype_name((enum eo_dtype)in[like]->dtype), input_name(op, i, b, sizeof(b)),
+                    eo_dtype_name((enum eo_dtype)in[i]->dtype));
+    eo_error_hint(err, "Insert a cast: operations are strictly typed.");
+    eo_shape_mark(op, in, n_in, like, -1, i, -1, err);
+    return code;
+}
+
+/* Operand i has exactly this rank. */
+static int need_rank(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i, int rank,
+                     struct eo_error *err)
+{
+    char name[24];
+    int code;
+
+    if (in[i]->n_dims == rank) {
+        return EO_OK;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s has rank %d, must have rank %d",
+                    input_name(op, i, name, sizeof(name)), in[i]->n_dims, rank);
+    eo_shape_mark(op, in, n_in, i, -1, -1, -1, err);
+    return code;
+}
+
+static int need_same_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like,
+                           int i, struct eo_error *err)
+{
+    char a[24], b[24];
+    int code, dim = -1;
+
+    if (eo_tensor_desc_same_shape(in[like], in[i])) {
+        return EO_OK;
+    }
+    for (int d = 0; in[i]->n_dims == in[like]->n_dims && dim < 0; d++) {
+        dim = in[i]->shape[d] != in[like]->shape[d] ? d : -1;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s and %s must have the same shape", input_name(op, like, a, sizeof(a)),
+                    input_name(op, i, b, sizeof(b)));
+    eo_shape_mark(op, in, n_in, like, dim, i, dim, err);
+    return code;
+}
+
+/* ---- creation ---- */
+
+/* The shape and dtype attributes of a creating row become the output. */
+static int created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,
+                   struct eo_error *err)
+{
+    enum eo_dtype dtype = (enum eo_dtype)eo_attr_int(op, attrs, "dtype");
+    const int64_t *shape;
+    int n;
+
+    shape = eo_attr_ints(op, attrs, "shape", &n);
+    if ((op->dtypes & EO_DTYPE_BIT(dtype)) == 0) {
+        char text[160];
+
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute dtype is %s, must be %s", eo_dtype_name(dtype),
+                        eo_dtype_set_text(op->dtypes, text, sizeof(text)));
+    }
+    if (n > EO_MAX_DIMS) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute shape has %d entries, a tensor has at most %d dimensions",
+                        n, EO_MAX_DIMS);
+    }
+    return eo_tensor_desc_init(out, dtype, shape, n, err);
+}
+
+int eo_infer_full(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    enum eo_dtype dtype = (enum eo_dtype)eo_attr_int(op, attrs, "dtype");
+    double value = eo_attr_float(op, attrs, "value");
+
+    EO_UNUSED(in);
+    EO_UNUSED(n_in);
+    if (!eo_dtype_holds(dtype, value)) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute value is %.17g, which is not a value of %s", value,
+                        eo_dtype_name(dtype));
+    }
+    return created(op, attrs, out, err);
+}
+
+/* The rng operand: int64 [3] = seed, step, row offset (philox.h). */
+static int need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                    struct eo_error *err)
+{
+    int code = eo_shape_need_dtype(op, in, n_in, i, EO_SET_INT64, err);
+
+    if (code != EO_OK || (in[i]->n_dims == 1 && in[i]->shape[0] == EO_RNG_WORDS)) {
+        return code;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "rng must have shape [%d]: seed, step, row offset", EO_RNG_WORDS);
+    eo_shape_mark(op, in, n_in, i, in[i]->n_dims == 1 ? 0 : -1, -1, -1, err);
+    return code;
+}
+
+int eo_infer_uniform(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    double low = eo_attr_float(op, attrs, "low"), high = eo_attr_float(op, attrs, "high");
+    int rc = need_rng(op, in, n_in, 0, err);
+
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (low > high || !isfinite(high - low)) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute low is %g and high is %g: %s", low, high,
+                        low > high ? "low must not be above high" : "the range is wider than a float64");
+    }
+    return created(op, attrs, out, err);
+}
+
+int eo_infer_normal(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int rc = need_rng(op, in, n_in, 0, err);
+
+    return rc != EO_OK ? rc : created(op, attrs, out, err);
+}
+
+/* ---- element-wise ---- */
+
+int eo_infer_elementwise(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    struct eo_broadcast_clash c;
+    char a[24], b[24];
+    int n_dims, code;
+
+    EO_UNUSED(attrs);
+    if (eo_broadcast_dims(in, n_in, out->shape, &n_dims, &c)) {
+        out->n_dims = (uint8_t)n_dims;
+        return EO_OK;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "shapes do not broadcast: %s has %" PRId64 " where %s has %" PRId64,
+                    input_name(op, c.a, a, sizeof(a)), in[c.a]->shape[c.dim_a], input_name(op, c.b, b, sizeof(b)),
+                    in[c.b]->shape[c.dim_b]);
+    eo_error_detail(err, "Shapes are aligned at their last dimension; aligned sizes must be equal, or one of them 1.");
+    eo_shape_mark(op, in, n_in, c.a, c.dim_a, c.b, c.dim_b, err);
+    return code;
+}
+
+int eo_infer_clip(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    static const char *const bounds[] = {"low", "high"};
+    double v[2];
+
+    for (int i = 0; i < 2; i++) {
+        v[i] = eo_attr_float(op, attrs, bounds[i]);
+        if (isnan(v[i]) || (!isinf(v[i]) && !eo_dtype_holds((enum eo_dtype)in[0]->dtype, v[i]))) {
+            return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute %s is %.17g, must be infinite or a value of %s",
+                            bounds[i], v[i], eo_dtype_name((enum eo_dtype)in[0]->dtype));
+        }
+    }
+    if (v[0] > v[1]) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute low is %g, above high, which is %g", v[0], v[1]);
+    }
+    return eo_infer_elementwise(op, in, n_in, attrs, out, err);
+}
+
+int eo_infer_cast(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    EO_UNUSED(n_in);
+    return eo_tensor_desc_init(out, (enum eo_dtype)eo_attr_int(op, attrs, "dtype"), in[0]->shape, in[0]->n_dims, err);
+}
+
+int eo_infer_where(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                   const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int rc = eo_shape_need_dtype(op, in, n_in, 0, EO_SET_BOOL, err);
+
+    if (rc == EO_OK) {
+        rc = eo_shape_need_dtype(op, in, n_in, 1, op->dtypes, err);
+    }
+    if (rc == EO_OK) {
+        rc = eo_shape_need_same_dtype(op, in, n_in, 1, 2, err);
+    }
+    out->dtype = in[1]->dtype;
+    return rc != EO_OK ? rc : eo_infer_elementwise(op, in, n_in, attrs, out, err);
+}
+
+/* ---- products ---- */
+
+/* The dimensions of one operand of a matrix product: positions of rows, columns and the batch part. */
+struct product_side {
+    int row, column; /* -1 = the promoted dimension of a vector */
+    int n_batch;
+};
+
+static struct product_side side_of(const struct eo_tensor_desc *d, bool transpose, bool is_left)
+{
+    int last = d->n_dims - 1;
+
+    if (d->n_dims == 1) {
+        return is_left ? (struct product_side){-1, 0, 0} : (struct product_side){0, -1, 0};
+    }
+    return (struct product_side){transpose ? last : last - 1, transpose ? last - 1 : last, last - 1};
+}
+
+static int64_t size_at(const struct eo_tensor_desc *d, int dim)
+{
+    return dim < 0 ? 1 : d->shape[dim];
+}
+
+/* "Set transpose_b" when that makes the product possible, else the shape that would fit. */
+static void hint_product(const struct eo_tensor_desc *const *in, struct product_side a, struct product_side b,
+                         struct eo_error *err)
+{
+    int64_t k = size_at(in[0], a.column);
+
+    if (in[1]->n_dims >= 2 && size_at(in[1], b.column) == k) {
+        eo_error_hint(err, "Change transpose_b, or pass the second input with %" PRId64 " rows.", k);
+    } else if (in[0]->n_dims >= 2 && size_at(in[0], a.row) == size_at(in[1], b.row)) {
+        eo_error_hint(err, "Change transpose_a, or pass the second input with %" PRId64 " rows.", k);
+    } else {
+        eo_error_hint(err, "The second input must have %" PRId64 " rows.", k);
+    }
+}
+
+int eo_matmul_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *a, const struct eo_tensor_desc *b,
+                    bool transpose_a, bool transpose_b, struct eo_matmul_shape *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *const in[2] = {a, b};
+    const struct eo_tensor_desc *batches[2];
+    struct eo_tensor_desc batch[2];
+    struct product_side left, right;
+    struct eo_broadcast_clash c;
+    int code;
+
+    for (int i = 0; i < 2; i++) {
+        if (in[i]->n_dims == 0) {
+            code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s is a scalar, must have rank 1 or more", op->input_names[i]);
+            eo_error_hint(err, "Use multiply for a product with a scalar.");
+            eo_shape_mark(op, in, 2, i, -1, -1, -1, err);
+            return code;
+        }
+    }
+    left = side_of(a, transpose_a, true);
+    right = side_of(b, transpose_b, false);
+    if (a->shape[left.column] != b->shape[right.row]) {
+        code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "inner dimensions differ: %" PRId64 " and %" PRId64,
+                        a->shape[left.column], b->shape[right.row]);
+        hint_product(in, left, right, err);
+        eo_shape_mark(op, in, 2, 0, left.column, 1, right.row, err);
+        return code;
+    }
+    for (int i = 0; i < 2; i++) {
+        batch[i] = *in[i];
+        batch[i].n_dims = (uint8_t)(i == 0 ? left.n_batch : right.n_batch);
+        batches[i] = &batch[i];
+    }
+    if (!eo_broadcast_dims(batches, 2, out->batch, &out->n_batch, &c)) {
+        code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "batch dimensions do not broadcast: %" PRId64 " and %" PRId64,
+                        batch[c.a].shape[c.dim_a], batch[c.b].shape[c.dim_b]);
+        eo_shape_mark(op, in, 2, c.a, c.dim_a, c.b, c.dim_b, err);
+        return code;
+    }
+    out->m = size_at(a, left.row);
+    out->k = a->shape[left.column];
+    out->n = size_at(b, right.column);
+    return EO_OK;
+}
+
+int eo_infer_matmul(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    struct eo_matmul_shape s;
+    int rc = eo_matmul_shape(op, in[0], in[1], eo_attr_int(op, attrs, "transpose_a") != 0,
+                             eo_attr_int(op, attrs, "transpose_b") != 0, &s, err);
+
+    EO_UNUSED(n_in);
+    if (rc != EO_OK) {
+        return rc;
+    }
+    memcpy(out->shape, s.batch, (size_t)s.n_batch * sizeof(s.batch[0]));
+    out->n_dims = (uint8_t)s.n_batch;
+    if (in[0]->n_dims > 1) {
+        out->shape[out->n_dims++] = s.m;
+    }
+    if (in[1]->n_dims > 1) {
+        out->shape[out->n_dims++] = s.n;
+    }
+    return EO_OK;
+}
+
+int eo_infer_linear(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *x = in[0], *weight = in[1], *bias = in[2];
+    int rc = need_rank(op, in, n_in, 1, 2, err);
+
+    EO_UNUSED(attrs);
+    if (rc == EO_OK) {
+        rc = need_rank(op, in, n_in, 2, 1, err);
+    }
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (x->n_dims == 0 || x->shape[x->n_dims - 1] != weight->shape[0]) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "the last dimension of x must be %" PRId64 ", the rows of weight",
+                      weight->shape[0]);
+        eo_shape_mark(op, in, n_in, 0, x->n_dims - 1, 1, 0, err);
+        return rc;
+    }
+    if (bias->shape[0] != weight->shape[1]) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "bias has %" PRId64 " elements, weight has %" PRId64 " columns",
+                      bias->shape[0], weight->shape[1]);
+        eo_shape_mark(op, in, n_in, 1, 1, 2, 0, err);
+        return rc;
+    }
+    memcpy(out->shape, x->shape, sizeof(out->shape));
+    out->n_dims = x->n_dims;
+    out->shape[out->n_dims - 1] = weight->shape[1];
+    return EO_OK;
+}
+
+/* ---- reductions ---- */
+
+/* Drops the reduced axes, or keeps them as 1; out_count is the number of elements that fall together. */
+static int reduced_shape(const struct eo_tensor_desc *x, const int *axes, int n_axes, bool keepdims,
+                         struct eo_tensor_desc *out, int *out_empty_axis)
+{
+    int next = 0;
+
+    out->n_dims = 0;
+    *out_empty_axis = -1;
+    for (int d = 0; d < x->n_dims; d++) {
+        bool reduced = next < n_axes && axes[next] == d;
+
+        if (!reduced) {
+            out->shape[out->n_dims++] = x->shape[d];
+            continue;
+        }
+        next++;
+        if (x->shape[d] == 0) {
+            *out_empty_axis = d;
+        }
+        if (keepdims) {
+            out->shape[out->n_dims++] = 1;
+        }
+    }
+    return EO_OK;
+}
+
+/* An extreme of no elements has no value; a result without elements needs none. */
+static int refuse_empty(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int empty_axis,
+                        const struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int code;
+
+    if (empty_axis < 0 || eo_tensor_desc_count(out) == 0) {
+        return EO_OK;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s over axis %d, which has no elements", op->name, empty_axis);
+    eo_shape_mark(op, in, 1, 0, empty_axis, -1, -1, err);
+    return code;
+}
+
+static int reduce_axes(const struct eo_op_schema *op, const struct eo_tensor_desc *x, const struct eo_attrs *attrs,
+                       struct eo_tensor_desc *out, int *out_empty_axis, struct eo_error *err)
+{
+    const int64_t *list;
+    int axes[EO_MAX_DIMS], n, n_axes, rc;
+
+    list = eo_attr_ints(op, attrs, "axes", &n);
+    rc = eo_normalize_axes(list, n, x->n_dims, axes, &n_axes, op->name, err);
+    return rc != EO_OK ? rc
+                       : reduced_shape(x, axes, n_axes, eo_attr_int(op, attrs, "keepdims") != 0, out, out_empty_axis);
+}
+
+int eo_infer_reduce(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int empty_axis;
+
+    EO_UNUSED(n_in);
+    return reduce_axes(op, in[0], attrs, out, &empty_axis, err);
+}
+
+int eo_infer_reduce_some(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int empty_axis, rc = reduce_axes(op, in[0], attrs, out, &empty_axis, err);
+
+    EO_UNUSED(n_in);
+    return rc != EO_OK ? rc : refuse_empty(op, in, empty_axis, out, err);
+}
+
+int eo_infer_arg_reduce(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                        const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int axis, empty_axis, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    if (rc == EO_OK) {
+        rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), in[0]->n_dims, &axis, op->name, err);
+    }
+    if (rc != EO_OK) {
+        return rc;
+    }
+    out->dtype = EO_INT64;
+    reduced_shape(in[0], &axis, 1, eo_attr_int(op, attrs, "keepdims") != 0, out, &empty_axis);
+    return refuse_empty(op, in, empty_axis, out, err);
+}
+
+int eo_infer_along_axis(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                        const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int axis, rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), in[0]->n_dims, &axis, op->name, err);
+
+    EO_UNUSED(n_in);
+    *out = *in[0];
+    return rc;
+}
+
+int eo_normalize_axis(int64_t axis, int n_dims, int *out_axis, const char *op, struct eo_error *err)
+{
+    int code;
+
+    if (axis >= -n_dims && axis < n_dims) {
+        *out_axis = (int)(axis < 0 ? axis + n_dims : axis);
+        return EO_OK;
+    }
+    if (n_dims == 0) {
+        code = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "axis %" PRId64 " of a 0-dim tensor, which has no axes", axis);
+    } else {
+        code = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "axis %" PRId64 " is out of range for rank %d: must be %d to %d", axis,
+                        n_dims, -n_dims, n_dims - 1);
+    }
+    eo_error_at_op(err, op, NULL);
+    return code;
+}
+
+int eo_normalize_axes(const int64_t *axes, int n, int n_dims, int *out_axes, int *out_n, const char *op,
+                      struct eo_error *err)
+{
+    bool reduced[EO_MAX_DIMS] = {false};
+    int count = 0;
+
+    for (int i = 0; i < n; i++) {
+        int axis, rc = eo_normalize_axis(axes[i], n_dims, &axis, op, err);
+
+        if (rc != EO_OK) {
+            return rc;
+        }
+        if (reduced[axis]) {
+            rc = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "axis %" PRId64 " is given twice", axes[i]);
+            eo_error_at_op(err, op, NULL);
+            return rc;
+        }
+        reduced[axis] = true;
+    }
+    for (int d = 0; d < n_dims; d++) {
+        if (reduced[d] || n == 0) {
+            out_axes[count++] = d;
+        }
+    }
+    *out_n = count;
+    return EO_OK;
+}
+
+/* ---- losses and random layers ---- */
+
+int eo_infer_cross_entropy(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                           const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *logits = in[0], *targets = in[1];
+    int rc = need_rank(op, in, n_in, 0, 2, err);
+
+    EO_UNUSED(attrs);
+    if (rc == EO_OK) {
+        rc = need_rank(op, in, n_in, 1, 1, err);
+    }
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (logits->shape[0] != targets->shape[0]) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%" PRId64 " rows of logits, but %" PRId64 " targets", logits->shape[0],
+                      targets->shape[0]);
+        eo_shape_mark(op, in, n_in, 0, 0, 1, 0, err);
+        return rc;
+    }
+    if (logits->shape[0] > 0 && logits->shape[1] == 0) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "logits have no classes");
+        eo_shape_mark(op, in, n_in, 0, 1, -1, -1, err);
+        return rc;
+    }
+    out->n_dims = 1;
+    out->shape[0] = logits->shape[0];
+    return EO_OK;
+}
+
+int eo_infer_dropout(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int rc = need_rng(op, in, n_in, 1, err);
+
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (eo_attr_float(op, attrs, "p") >= 1) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute p is 1, must be below 1");
+    }
+    *out = *in[0];
+    return EO_OK;
+}
+
+/* ---- updates over flat vectors ---- */
+
+int eo_infer_sum_squares(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    EO_UNUSED(attrs);
+    if (rc == EO_OK) {
+        rc = need_rank(op, in, n_in, 0, 1, err);
+    }
+    return rc != EO_OK ? rc : eo_tensor_desc_init(out, EO_FLOAT64, NULL, 0, err);
+}
+
+/* Operand 0 is the parameter vector; operands 1..n_slots have its dtype and shape, where those in `optional` (bit i)
+ * may be empty; the last operand holds at least n_scalars float64. Output k takes the descriptor of operand outs[k]. */
+static int update_shapes(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         unsigned optional, int n_scalars, struct eo_error *err)
+{
+    int last = n_in - 1, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    if (rc == EO_OK) {
+        rc = need_rank(op, in, n_in, 0, 1, err);
+    }
+    for (int i = 1; i < last && rc == EO_OK; i++) {
+        bool empty = in[i]->n_dims == 1 && in[i]->shape[0] == 0;
+
+        rc = eo_shape_need_same_dtype(op, in, n_in, 0, i, err);
+        if (rc == EO_OK && !(empty && (optional & 1U << i) != 0)) {
+            rc = need_same_shape(op, in, n_in, 0, i, err);
+        }
+    }
+    if (rc == EO_OK) {
+        rc = eo_shape_need_dtype(op, in, n_in, last, EO_DTYPE_BIT(EO_FLOAT64), err);
+    }
+    if (rc == EO_OK) {
+        rc = need_rank(op, in, n_in, last, 1, err);
+    }
+    if (rc == EO_OK && in[last]->shape[0] < n_scalars) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s needs %d scalars, not %" PRId64, op->name, n_scalars,
+                      in[last]->shape[0]);
+        eo_shape_mark(op, in, n_in, last, 0, -1, -1, err);
+    }
+    return rc;
+}
+
+int eo_infer_sgd_update(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                        const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    enum { PARAM, GRAD_, VELOCITY, N_SCALARS = 5 };
+    int rc = update_shapes(op, in, n_in, 1U << VELOCITY, N_SCALARS, err);
+
+    EO_UNUSED(attrs);
+    out[0] = *in[PARAM];
+    out[1] = *in[VELOCITY];
+    return rc;
+}
+
+int eo_infer_adam_update(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    enum { PARAM, GRAD_, M, V, VMAX, N_SCALARS = 8 };
+    bool amsgrad = eo_attr_int(op, attrs, "amsgrad") != 0;
+    int rc = update_shapes(op, in, n_in, amsgrad ? 0 : 1U << VMAX, N_SCALARS, err);
+
+    out[0] = *in[PARAM];
+    for (int i = M; i <= VMAX; i++) {
+        out[i - M + 1] = *in[i];
+    }
+    return rc;
+}
