@@ -1,0 +1,233 @@
+/* The op table for people; with -H what a daemon's device supports. */
+#include "client/cli/cli.h"
+#include "client/cli/hosts.h"
+#include "client/cli/item_json.h"
+#include "client/cli/report.h"
+#include "proto/base/text.h"
+#include "proto/op_schema.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *const rule_names[] = {
+    [EO_RULE_SAME] = "all inputs share one dtype, which the outputs have",
+    [EO_RULE_COMPARE] = "all inputs share one dtype, outputs are bool",
+    [EO_RULE_INDEX] = "index inputs are int64, outputs have the dtype of input 0",
+    [EO_RULE_OWN] = "decided by the operation",
+};
+static const char *const kind_names[] = {[EO_ATTR_INT] = "int",
+                                         [EO_ATTR_FLOAT] = "float",
+                                         [EO_ATTR_BOOL] = "bool",
+                                         [EO_ATTR_INTS] = "ints",
+                                         [EO_ATTR_DTYPE] = "dtype"};
+
+static void signature(const struct eo_op_schema *op, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    const int n = (op->flags & EO_OPF_VARIADIC) != 0 ? 1 : op->max_inputs;
+    for (int i = 0; i < n && at < size; i++) {
+        int k = snprintf(out + at, size - at, "%s%s%s%s", i > 0 ? ", " : "", i >= op->min_inputs ? "[" : "",
+                         op->input_names[i], i >= op->min_inputs ? "]" : "");
+        at += k > 0 ? (size_t)k : 0;
+    }
+    if ((op->flags & EO_OPF_VARIADIC) != 0 && at < size) {
+        int k = snprintf(out + at, size - at, "...");
+        at += k > 0 ? (size_t)k : 0;
+    }
+    for (int i = 0; i < op->n_attrs && at < size; i++) {
+        int k = snprintf(out + at, size - at, "%s%s", i > 0 ? ", " : at > 0 ? "; " : "", op->attrs[i].name);
+        at += k > 0 ? (size_t)k : 0;
+    }
+}
+
+static void fallback_text(const struct eo_attr_schema *a, char *out, size_t size)
+{
+    if (a->required) {
+        eo_copy_text(out, size, "required");
+    } else if (a->kind == EO_ATTR_INTS) {
+        eo_copy_text(out, size, "default []");
+    } else if (a->kind == EO_ATTR_BOOL) {
+        eo_copy_text(out, size, a->fallback != 0 ? "default true" : "default false");
+    } else if (a->kind == EO_ATTR_DTYPE) {
+        snprintf(out, size, "default %s", eo_dtype_name((enum eo_dtype)(int)a->fallback));
+    } else {
+        snprintf(out, size, "default %g", a->fallback);
+    }
+}
+
+static void print_dtypes(const struct eo_op_schema *op)
+{
+    fputs("  dtypes      ", stdout);
+    for (int d = 1; d < EO_DTYPE_LIMIT; d++) {
+        if ((op->dtypes & EO_DTYPE_BIT(d)) != 0) {
+            printf("%s ", eo_dtype_name((enum eo_dtype)d));
+        }
+    }
+    printf("\n  rule        %s\n", rule_names[op->dtype_rule]);
+}
+
+static void print_one(const struct eo_op_schema *op, const struct eo_item *supported)
+{
+    char text[256];
+    signature(op, text, sizeof text);
+    printf("%s(%s)\n  %s\n", op->name, text, op->summary);
+    print_dtypes(op);
+    for (int i = 0; i < op->n_attrs; i++) {
+        fallback_text(&op->attrs[i], text, sizeof text);
+        printf("  %-11s %s, %s: %s\n", op->attrs[i].name, kind_names[op->attrs[i].kind], text, op->attrs[i].help);
+    }
+    printf("  gradient    %s\n", op->has_gradient ? "yes" : "no");
+    printf("  onnx        %s\n", op->onnx[0] != '\0' ? op->onnx : "-");
+    printf("  stability   %s since %s\n", op->stability == EO_STABLE ? "stable" : "experimental", op->since);
+    if (supported != NULL) {
+        const struct eo_item *dtypes = eo_item_get(eo_item_get(supported, "ops"), op->name);
+        fputs("  device      ", stdout);
+        for (size_t i = 0; i < eo_item_count(dtypes); i++) {
+            const char *name = NULL;
+            size_t length = 0;
+            if (eo_item_as_str(eo_item_at(dtypes, i), &name, &length)) {
+                printf("%.*s ", (int)length, name);
+            }
+        }
+        puts(eo_item_count(dtypes) == 0 ? "not supported" : "");
+    }
+}
+
+static void op_json(struct eo_json *j, const struct eo_op_schema *op, const struct eo_item *supported)
+{
+    eo_json_begin_object(j);
+    eo_json_kv_string(j, "name", op->name);
+    eo_json_kv_string(j, "summary", op->summary);
+    eo_json_kv_i64(j, "min_inputs", op->min_inputs);
+    eo_json_kv_i64(j, "max_inputs", op->max_inputs);
+    eo_json_kv_i64(j, "outputs", op->n_outputs);
+    eo_json_key(j, "dtypes");
+    eo_json_begin_array(j);
+    for (int d = 1; d < EO_DTYPE_LIMIT; d++) {
+        if ((op->dtypes & EO_DTYPE_BIT(d)) != 0) {
+            eo_json_string(j, eo_dtype_name((enum eo_dtype)d));
+        }
+    }
+    eo_json_end_array(j);
+    eo_json_key(j, "attributes");
+    eo_json_begin_array(j);
+    for (int i = 0; i < op->n_attrs; i++) {
+        eo_json_begin_object(j);
+        eo_json_kv_string(j, "name", op->attrs[i].name);
+        eo_json_kv_string(j, "kind", kind_names[op->attrs[i].kind]);
+        eo_json_kv_bool(j, "required", op->attrs[i].required);
+        eo_json_kv_string(j, "help", op->attrs[i].help);
+        eo_json_end_object(j);
+    }
+    eo_json_end_array(j);
+    eo_json_kv_bool(j, "gradient", op->has_gradient);
+    eo_json_kv_string(j, "onnx", op->onnx[0] != '\0' ? op->onnx : NULL);
+    eo_json_kv_string(j, "stability", op->stability == EO_STABLE ? "stable" : "experimental");
+    eo_json_kv_string(j, "since", op->since);
+    if (supported != NULL) {
+        eo_json_key(j, "device_dtypes");
+        item_json(j, eo_item_get(eo_item_get(supported, "ops"), op->name));
+    }
+    eo_json_end_object(j);
+}
+
+static int print_json(const char *only, const struct eo_item *supported)
+{
+    struct eo_bytes out;
+    struct eo_json j;
+    eo_bytes_init(&out, 4 << 20);
+    eo_json_init(&j, &out);
+    eo_json_begin_object(&j);
+    eo_json_kv_i64(&j, "schema", 1);
+    eo_json_key(&j, "ops");
+    eo_json_begin_array(&j);
+    for (int i = 1; i < EO_OP_COUNT; i++) {
+        const struct eo_op_schema *op = eo_op_schema((enum eo_op)i);
+        if ((op->flags & EO_OPF_INTERNAL) == 0 && (only == NULL || strcmp(op->name, only) == 0)) {
+            op_json(&j, op, supported);
+        }
+    }
+    eo_json_end_array(&j);
+    eo_json_end_object(&j);
+    puts(eo_bytes_text(&out));
+    eo_bytes_fini(&out);
+    return 0;
+}
+
+static void print_list(const struct eo_item *supported)
+{
+    for (int i = 1; i < EO_OP_COUNT; i++) {
+        const struct eo_op_schema *op = eo_op_schema((enum eo_op)i);
+        char text[256];
+        if ((op->flags & EO_OPF_INTERNAL) != 0) {
+            continue;
+        }
+        signature(op, text, sizeof text);
+        const size_t n = eo_item_count(eo_item_get(eo_item_get(supported, "ops"), op->name));
+        printf("%-15s %-42s %s", op->name, text, op->summary);
+        if (supported != NULL) {
+            printf(" [%zu dtypes on the device]", n);
+        }
+        putchar('\n');
+    }
+}
+
+static const char *op_name_at(const void *ctx, size_t i)
+{
+    EO_UNUSED(ctx);
+    return eo_op_schema((enum eo_op)(i + 1))->name;
+}
+
+static int ask_device(const struct cli *cli, struct eo_reply *reply, struct eo_error *err)
+{
+    struct hosts h;
+    struct host_link link = {0};
+    int rc = hosts_resolve(cli, &h, err);
+    if (rc != EO_OK) {
+        return rc;
+    }
+    rc = hosts_open(cli, &h, HOSTS_NEVER_PRIVATE, &link, err);
+    if (rc == EO_OK) {
+        struct eo_bytes p;
+        eo_bytes_init(&p, 64);
+        eo_pack_map(&p, 1);
+        eo_pack_kv_str(&p, "device", "auto");
+        rc = eo_connection_call(link.connection, "caps", &p, NULL, 0, reply, err);
+        eo_bytes_fini(&p);
+    }
+    hosts_close(&link);
+    hosts_fini(&h);
+    return rc;
+}
+
+int cmd_OPS(const struct cli *cli)
+{
+    struct eo_error err = {0};
+    struct eo_reply reply = {0};
+    const char *only = cli->n_arguments > 0 ? cli->arguments[0] : NULL;
+    const struct eo_op_schema *op = only != NULL ? eo_op_by_name(only, strlen(only)) : NULL;
+    if (only != NULL && (op == NULL || (op->flags & EO_OPF_INTERNAL) != 0)) {
+        char quoted[100];
+        EO_RAISE(&err, EO_E_UNKNOWN_OP, "there is no operation %s",
+                 eo_quote(only, strlen(only), quoted, sizeof quoted));
+        const char *near = eo_nearest(only, op_name_at, NULL, EO_OP_COUNT - 1);
+        if (near != NULL) {
+            eo_error_hint(&err, "Did you mean %s?", near);
+        }
+        return report_failure(&err);
+    }
+    if (cli->given[CLI_OPT_HOST] && ask_device(cli, &reply, &err) != EO_OK) {
+        return report_failure(&err);
+    }
+    int exit_code = 0;
+    if (cli->given[CLI_OPT_JSON]) {
+        exit_code = print_json(only, reply.result);
+    } else if (op != NULL) {
+        print_one(op, reply.result);
+    } else {
+        print_list(reply.result);
+    }
+    eo_reply_fini(&reply);
+    return exit_code;
+}

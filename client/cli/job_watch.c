@@ -1,0 +1,334 @@
+#include "client/cli/job_watch.h"
+
+#include "client/cli/item_json.h"
+#include "client/cli/report.h"
+#include "proto/base/clock.h"
+#include "proto/base/text.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+
+static volatile sig_atomic_t signals_seen;
+
+static void on_signal(int number)
+{
+    EO_UNUSED(number);
+    signals_seen++;
+}
+
+void job_watch_catch_signals(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_signal; /* no SA_RESTART: poll returns, the loop looks at the flag */
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+bool job_watch_signalled(void)
+{
+    return signals_seen > 0;
+}
+
+bool job_state_ended(const char *state)
+{
+    return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 || strcmp(state, "cancelled") == 0;
+}
+
+/* ---- what a person sees ---- */
+
+static void bar(double share, char *out)
+{
+    enum { CELLS = 20 };
+    const int full = (int)(fmin(fmax(share, 0), 1) * CELLS + 0.5);
+    for (int i = 0; i < CELLS; i++) {
+        out[i] = i < full ? '#' : '.';
+    }
+    out[CELLS] = '\0';
+}
+
+/* "loss 0.1234  accuracy 0.9630  val_loss ..." in the order the daemon sends them. */
+static void metrics_text(const struct eo_item *metrics, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < eo_item_count(metrics) && at + 1 < size; i++) {
+        const struct eo_item *key = NULL;
+        const struct eo_item *value = NULL;
+        const char *name = NULL;
+        size_t length = 0;
+        double v = NAN;
+        eo_item_pair(metrics, i, &key, &value);
+        if (eo_item_as_str(key, &name, &length)) {
+            eo_item_as_f64(value, &v);
+            int n = snprintf(out + at, size - at, "%s%.*s %.4g", at > 0 ? "  " : "", (int)length, name, v);
+            at += n > 0 ? (size_t)n : 0;
+        }
+    }
+}
+
+static void progress_line(const struct eo_item *p)
+{
+    char cells[24];
+    char metrics[256];
+    char eta[32];
+    const int64_t steps = item_i64(p, "steps", 0);
+    const int64_t step = item_i64(p, "step", 0);
+    const double seconds_left = item_f64(p, "eta_seconds");
+    bar(steps > 0 ? (double)step / (double)steps : 0, cells);
+    metrics_text(eo_item_get(p, "metrics"), metrics, sizeof metrics);
+    if (isfinite(seconds_left) && seconds_left >= 0) {
+        eo_format_duration(seconds_left, eta, sizeof eta);
+    } else {
+        eo_copy_text(eta, sizeof eta, "?");
+    }
+    progress_show("epoch %lld/%lld [%s] %3.0f%%  %s  %.0f samples/s  left %s", (long long)item_i64(p, "epoch", 0),
+                  (long long)item_i64(p, "epochs", 0), cells, steps > 0 ? 100.0 * (double)step / (double)steps : 0,
+                  metrics, item_f64(p, "samples_per_second"), eta);
+}
+
+/* Without a terminal the end of each epoch is one line, so that a log file tells the course. */
+static void progress_plain(const struct eo_item *p)
+{
+    bool epoch_end = false;
+    char metrics[256];
+    eo_item_as_bool(eo_item_get(p, "epoch_end"), &epoch_end);
+    if (epoch_end) {
+        metrics_text(eo_item_get(p, "metrics"), metrics, sizeof metrics);
+        report_note("epoch %lld/%lld  %s  %.0f samples/s", (long long)item_i64(p, "epoch", 0),
+                    (long long)item_i64(p, "epochs", 0), metrics, item_f64(p, "samples_per_second"));
+    }
+}
+
+static void event_json(const char *event, const struct eo_item *pairs)
+{
+    struct eo_bytes out;
+    struct eo_json j;
+    eo_bytes_init(&out, 8 << 20);
+    eo_json_init(&j, &out);
+    eo_json_begin_object(&j);
+    eo_json_kv_string(&j, "event", event);
+    item_json_pairs(&j, pairs);
+    eo_json_end_object(&j);
+    puts(eo_bytes_text(&out));
+    fflush(stdout);
+    eo_bytes_fini(&out);
+}
+
+static void log_json(const uint8_t *text, size_t size)
+{
+    struct eo_bytes out;
+    struct eo_json j;
+    eo_bytes_init(&out, 64 << 20);
+    eo_json_init(&j, &out);
+    eo_json_begin_object(&j);
+    eo_json_kv_string(&j, "event", "log");
+    eo_json_key(&j, "text");
+    eo_json_string_n(&j, (const char *)text, size);
+    eo_json_end_object(&j);
+    puts(eo_bytes_text(&out));
+    fflush(stdout);
+    eo_bytes_fini(&out);
+}
+
+static void on_state(struct job_watch *w, const struct eo_item *params)
+{
+    char reason[320];
+    item_text(params, "state", w->state, sizeof w->state);
+    item_text(params, "reason", reason, sizeof reason);
+    if (w->cli->given[CLI_OPT_JSON]) {
+        event_json("state", params);
+    } else if (w->show_progress && reason[0] != '\0' && !w->cli->given[CLI_OPT_QUIET]) {
+        if (report_width() > 0) {
+            progress_show("%s: %s", w->state, reason);
+        } else {
+            report_note("%s: %s", w->state, reason);
+        }
+    }
+}
+
+static void on_event(void *ctx, const struct eo_envelope *event, const uint8_t *payload, size_t payload_size)
+{
+    struct job_watch *w = ctx;
+    char kind[16];
+    if (strcmp(event->method, "job.event") != 0) {
+        return;
+    }
+    item_text(event->params, "kind", kind, sizeof kind);
+    if (strcmp(kind, "state") == 0) {
+        on_state(w, event->params);
+    } else if (strcmp(kind, "progress") == 0 && w->show_progress) {
+        const struct eo_item *p = eo_item_get(event->params, "progress");
+        if (w->cli->given[CLI_OPT_JSON]) {
+            event_json("progress", p);
+        } else if (!w->cli->given[CLI_OPT_QUIET]) {
+            if (report_width() > 0) {
+                progress_line(p);
+            } else {
+                progress_plain(p);
+            }
+        }
+    } else if (strcmp(kind, "log") == 0 && w->show_logs) {
+        w->log_offset = (uint64_t)item_i64(event->params, "log_offset", 0) + payload_size;
+        if (w->cli->given[CLI_OPT_JSON]) {
+            log_json(payload, payload_size);
+        } else {
+            progress_clear();
+            fwrite(payload, 1, payload_size, stdout);
+            fflush(stdout);
+        }
+    }
+}
+
+/* ---- the loop ---- */
+
+static int send_cancel(struct job_watch *w, struct eo_connection *c, struct eo_error *err)
+{
+    struct eo_bytes p;
+    eo_bytes_init(&p, 256);
+    eo_pack_map(&p, 2);
+    eo_pack_kv_str(&p, "job", w->job);
+    eo_pack_kv_str(&p, "reason", "interrupted by the user");
+    int rc = eo_connection_request(c, "job.cancel", &p, NULL, 0, NULL, err);
+    eo_bytes_fini(&p);
+    report_note("cancelling %.8s with a checkpoint; once more to leave without waiting", w->job);
+    w->interrupted = true;
+    return rc;
+}
+
+static int ask_watch(const struct job_watch *w, struct eo_connection *c, uint32_t *out_id, struct eo_error *err)
+{
+    struct eo_bytes p;
+    eo_bytes_init(&p, 512);
+    eo_pack_map(&p, 5);
+    eo_pack_kv_str(&p, "job", w->job);
+    eo_pack_kv_u64(&p, "log_offset", w->log_offset);
+    eo_pack_kv_bool(&p, "events", true);
+    eo_pack_kv_bool(&p, "logs", w->show_logs);
+    eo_pack_kv_bool(&p, "follow", w->follow);
+    int rc = eo_connection_request(c, "job.watch", &p, NULL, 0, out_id, err);
+    eo_bytes_fini(&p);
+    return rc;
+}
+
+int job_watch_run(struct job_watch *w, struct eo_connection *c, struct eo_error *err)
+{
+    uint32_t id = 0;
+    struct eo_reply reply = {0};
+    eo_connection_on_event(c, on_event, w);
+    int rc = ask_watch(w, c, &id, err);
+    while (rc == EO_OK && !eo_connection_ready(c, id)) {
+        if (signals_seen > 1 || (signals_seen > 0 && !w->cancel_on_int)) {
+            rc = EO_RAISE(err, EO_E_CANCELLED, "interrupted");
+        } else if (signals_seen == 1 && !w->interrupted) {
+            rc = send_cancel(w, c, err);
+        } else if (w->deadline_ns != 0 && eo_now_ns() >= w->deadline_ns) {
+            rc = EO_RAISE(err, EO_E_TIMED_OUT, "job %.8s has not ended yet", w->job);
+        } else {
+            /* Signals interrupt the poll; the bound only covers one that came between the check and the poll. */
+            rc = eo_connection_pump(c, eo_now_ns() + 500000000, err);
+        }
+    }
+    if (rc == EO_OK) {
+        rc = eo_connection_wait(c, id, NULL, 0, &reply, err);
+    }
+    if (rc == EO_OK) {
+        item_text(reply.result, "state", w->state, sizeof w->state);
+        eo_reply_fini(&reply);
+    }
+    eo_connection_on_event(c, NULL, NULL);
+    progress_clear();
+    return rc;
+}
+
+int job_get(struct eo_connection *c, const char *job, struct eo_reply *reply, struct eo_error *err)
+{
+    struct eo_bytes p;
+    eo_bytes_init(&p, 512);
+    eo_pack_map(&p, 1);
+    eo_pack_kv_str(&p, "job", job);
+    int rc = eo_connection_call(c, "job.status", &p, NULL, 0, reply, err);
+    eo_bytes_fini(&p);
+    return rc;
+}
+
+/* ---- the end ---- */
+
+static void copy_pair(struct eo_json *j, const struct eo_item *job, const char *key)
+{
+    eo_json_key(j, key);
+    item_json(j, eo_item_get(job, key));
+}
+
+static void result_json(const struct eo_item *job)
+{
+    static const char *const keys[] = {"job_id",  "state",      "metrics", "parameters_sha256", "ranks", "steps",
+                                       "seconds", "world_size", "error"};
+    struct eo_bytes out;
+    struct eo_json j;
+    eo_bytes_init(&out, 8 << 20);
+    eo_json_init(&j, &out);
+    eo_json_begin_object(&j);
+    eo_json_kv_string(&j, "event", "result");
+    eo_json_kv_i64(&j, "schema", 1);
+    for (size_t i = 0; i < EO_COUNT_OF(keys); i++) {
+        copy_pair(&j, job, keys[i]);
+    }
+    eo_json_end_object(&j);
+    puts(eo_bytes_text(&out));
+    fflush(stdout);
+    eo_bytes_fini(&out);
+}
+
+static void result_text(const struct eo_item *job, const char *output_dir)
+{
+    char id[64];
+    char state[16];
+    char metrics[320];
+    char time[32];
+    item_text(job, "job_id", id, sizeof id);
+    item_text(job, "state", state, sizeof state);
+    metrics_text(eo_item_get(job, "metrics"), metrics, sizeof metrics);
+    eo_format_duration(item_f64(job, "seconds"), time, sizeof time);
+    printf("job %.8s %s after %lld steps in %s", id, state, (long long)item_i64(job, "steps", 0), time);
+    if (item_i64(job, "world_size", 1) > 1) {
+        printf(" on %lld hosts", (long long)item_i64(job, "world_size", 1));
+    }
+    putchar('\n');
+    if (metrics[0] != '\0') {
+        printf("  %s\n", metrics);
+    }
+    if (output_dir != NULL && output_dir[0] != '\0') {
+        printf("  model: %s/model.safetensors\n", output_dir);
+    }
+}
+
+int job_print_result(const struct cli *cli, const struct eo_item *job, const char *output_dir)
+{
+    char state[16];
+    struct eo_error failure = {0};
+    const struct eo_item *error = eo_item_get(job, "error");
+    item_text(job, "state", state, sizeof state);
+    if (cli->given[CLI_OPT_JSON]) {
+        result_json(job);
+    } else {
+        result_text(job, output_dir);
+    }
+    if (eo_item_kind(error) == EO_ITEM_MAP && !cli->given[CLI_OPT_JSON]) {
+        failure.code = (int)item_i64(error, "code", EO_E_INTERNAL);
+        item_text(error, "message", failure.message, sizeof failure.message);
+        item_text(error, "hint", failure.hint, sizeof failure.hint);
+        item_text(error, "host", failure.host, sizeof failure.host);
+        failure.rank = (int)item_i64(error, "rank", -1);
+        report_failure(&failure);
+    }
+    if (strcmp(state, "succeeded") == 0) {
+        return 0;
+    }
+    /* Bad data found only when the job ran keeps its own exit code; everything else that failed is 1. */
+    int code = (int)item_i64(error, "code", 0);
+    int exit_code = code != 0 ? eo_code_exit(code) : 1;
+    return exit_code == 65 || exit_code == 66 || exit_code == 74 ? exit_code : 1;
+}
