@@ -540,8 +540,8 @@ bool eo_item_as_str(const struct eo_item *it, const char **out, size_t *length)
     if (eo_item_kind(it) != EO_ITEM_STR) {
         return false;
     }
-    *out = as_object(it)->via.str.ptr;
     *length = as_object(it)->via.str.size;
+    *out = *length == 0 ? "" : as_object(it)->via.str.ptr; /* msgpack-c leaves NULL for empty ones */
     return true;
 }
 
@@ -550,7 +550,7 @@ bool eo_item_as_bin(const struct eo_item *it, const uint8_t **out, size_t *size)
     if (eo_item_kind(it) != EO_ITEM_BIN) {
         return false;
     }
-    *out = (const void *)as_object(it)->via.bin.ptr;
     *size = as_object(it)->via.bin.size;
+    *out = *size == 0 ? (const void *)"" : (const void *)as_object(it)->via.bin.ptr;
     return true;
 }
