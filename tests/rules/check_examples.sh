@@ -19,7 +19,32 @@ for job in "${jobs[@]}"; do
 done
 
 conf=deploy/everyod.conf.example
-status=0
-said=$("$daemon" --check-config --config "$conf" 2>&1) || status=$?
-((status == 0)) || printf '%s:1: --check-config ends with exit code %d: %s\n' "$conf" "$status" "$(head -n 1 <<<"$said")" | report
+table=daemon/server/config.def
+plain=$(mktemp)
+trap 'rm -f "$offences" "$plain"' EXIT
+
+# accepted FILE WHAT: the daemon takes it as a configuration.
+accepted() {
+  local status=0 said
+  said=$("$daemon" --check-config --config "$1" 2>&1) || status=$?
+  ((status == 0)) || printf '%s:1: --check-config of %s ends with exit code %d: %s\n' "$conf" "$2" "$status" "$(head -n 1 <<<"$said")" | report
+}
+accepted "$conf" "the file as it stands"
+# Its settings are comments, so what they say has to be tried too.
+sed -n 's/^#\([a-z][a-z-]* = .*\)/\1/p' "$conf" >"$plain"
+accepted "$plain" "its settings without the comment signs"
+
+# Every key of the table stands in the example with its default, and no other.
+awk -v conf="$conf" '
+  function field(n,   parts) { split(row, parts, "\""); return parts[2 * n] }
+  FILENAME == conf { if (match($0, /^#[a-z][a-z-]* = /)) { key = substr($0, 2, RLENGTH - 4); line[key] = FNR; value[key] = substr($0, RLENGTH + 1) } next }
+  /^CONFIG\(/ {
+    # CONFIG(name, "flag", "key", KIND, "argument", "default", ...: the 2nd and 4th quoted texts.
+    row = $0; key = field(2); fallback = field(4)
+    if (key == "") next
+    known[key] = 1
+    if (!(key in line)) print conf ":1: the key " key " of " FILENAME ":" FNR " is missing"
+    else if (fallback != "" && value[key] != fallback) print conf ":" line[key] ": " key " = " value[key] ", but the default is " fallback
+  }
+  END { for (key in line) if (!(key in known)) print conf ":" line[key] ": there is no key " key }' "$conf" "$table" | report
 verdict "${#jobs[@]}" examples

@@ -203,15 +203,25 @@ passes check_paths
 planted check_shell deploy/a.sh 2 'Double quote' '#!/bin/bash\nrm $1\n'
 
 # Examples: judged by stand-ins that accept everything, or nothing.
-clean_tree
-put deploy/examples/a.yaml 'name: a\n'
-put deploy/everyod.conf.example '# x\n'
+example_tree() {
+  clean_tree
+  put deploy/examples/a.yaml 'name: a\n'
+  put daemon/server/config.def 'CONFIG(a_b, "--a-b", "a-b", COUNT, "N", "3", 0, 9, START,\n  "help")\nCONFIG(c, "--c", "", FLAG, "", "no")\nCONFIG(d, "", "d", PATH, "F", "")\n'
+  put deploy/everyod.conf.example '# A comment = no key.\n#a-b = 3\n#d = /x\n'
+}
+example_tree
 passes check_examples /bin/true /bin/true
 catches check_examples deploy/examples/a.yaml:1 'exit code 1' /bin/false /bin/true
 catches check_examples deploy/everyod.conf.example:1 'exit code 1' /bin/true /bin/false
 rm "$tree/deploy/examples/a.yaml"
 run check_examples /bin/true /bin/true
 if ((status == 1)); then verdict ok; else verdict bad "check_examples is content without an example"; fi
+example_tree
+put deploy/everyod.conf.example '#a-b = 4\n#d = /x\n#e = 1\n'
+catches check_examples deploy/everyod.conf.example:1 'default is 3' /bin/true /bin/true
+catches check_examples deploy/everyod.conf.example:3 'no key e' /bin/true /bin/true
+put deploy/everyod.conf.example '#a-b = 3\n'
+catches check_examples deploy/everyod.conf.example:1 'd of' /bin/true /bin/true
 
 # Built things: made here with the compiler at hand.
 if command -v "${CC:-cc}" >/dev/null && command -v ar >/dev/null; then
