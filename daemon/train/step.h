@@ -2,8 +2,8 @@
  *
  * Memory (all on the device): params (P elements of the model's dtype, each parameter 64-byte aligned inside), grads
  * (the buckets: same layout), optimizer state (k x P), feeds. Padding elements are zero and stay zero.
- * The loss of a batch is the sum of per-sample losses times inv_count = 1 / global batch, so that gradients of ranks add
- * up by a plain sum (docs/adr/0007). */
+ * The loss of a batch is the sum of per-sample losses times inv_count = 1 / global batch, so that gradients of ranks
+ * add up by a plain sum (docs/adr/0007). */
 #ifndef EO_DAEMON_TRAIN_STEP_H
 #define EO_DAEMON_TRAIN_STEP_H
 
@@ -19,7 +19,7 @@ struct step_layout_entry {
 
 struct train_step;
 struct step_config {
-    const struct model *model;       /* borrowed, outlives the step */
+    const struct model *model; /* borrowed, outlives the step */
     struct optimizer_config optimizer;
     uint64_t seed;
     enum plan_fallback fallback;
@@ -28,27 +28,27 @@ struct step_config {
 int step_new(const struct step_config *config, struct executor *x, struct train_step **out, struct eo_error *err);
 void step_free(struct train_step *s);
 
-/* Host views used by checkpoints, hashing and collectives. On a host-memory device these are the device buffers themselves;
- * otherwise pinned staging that step_pull/step_push synchronise. */
+/* Host views used by checkpoints, hashing and collectives. On a host-memory device these are the device buffers
+ * themselves; otherwise pinned staging that step_pull/step_push synchronise. */
 uint32_t step_n_params(const struct train_step *s);
 const struct step_layout_entry *step_layout(const struct train_step *s, uint32_t i);
 uint64_t step_flat_bytes(const struct train_step *s); /* of params and of grads, padding included */
 void *step_params(struct train_step *s);
 void *step_grads(struct train_step *s);
 void *step_optimizer_state(struct train_step *s, int slot); /* slot 0..optimizer_slots-1; NULL beyond */
-int step_pull(struct train_step *s, struct eo_error *err); /* device -> host views */
-int step_push(struct train_step *s, struct eo_error *err); /* host views -> device */
+int step_pull(struct train_step *s, struct eo_error *err);  /* device -> host views */
+int step_push(struct train_step *s, struct eo_error *err);  /* host views -> device */
 
 struct step_feed {
-    const void *x;        /* rows of the model's input, n_rows of them, host memory, dtype and row shape of the model */
-    const void *y;        /* n_rows targets */
-    int64_t n_rows;       /* rows of this rank; may be 0: contributes zeros */
-    int64_t n_global;     /* rows of all ranks in this step */
-    int64_t row_offset;   /* global index of this rank's first row in the step (dropout counters) */
-    int64_t step;         /* counter, from 0 */
+    const void *x;      /* rows of the model's input, n_rows of them, host memory, dtype and row shape of the model */
+    const void *y;      /* n_rows targets */
+    int64_t n_rows;     /* rows of this rank; may be 0: contributes zeros */
+    int64_t n_global;   /* rows of all ranks in this step */
+    int64_t row_offset; /* global index of this rank's first row in the step (dropout counters) */
+    int64_t step;       /* counter, from 0 */
 };
 struct step_result {
-    double loss_sum;      /* sum of per-sample losses of this rank */
+    double loss_sum;       /* sum of per-sample losses of this rank */
     double metric_sums[8]; /* per metric: sum over this rank's rows (see metrics.h) */
 };
 /* Compute phase: forward and backward; gradients end in step_grads. */

@@ -4,8 +4,8 @@
 #ifndef EO_DAEMON_TRAIN_TRAINER_H
 #define EO_DAEMON_TRAIN_TRAINER_H
 
-#include "daemon/jobs/spec.h"
 #include "daemon/engine/executor.h"
+#include "daemon/jobs/spec.h"
 
 #include <stdatomic.h>
 
@@ -43,8 +43,8 @@ struct trainer_config {
     struct executor *executor;
     struct process_group *group; /* NULL: one rank */
     const char *output_dir;      /* model.safetensors, manifest.json, history.csv, run.json, checkpoints/ */
-    const char *resume_dir;      /* a checkpoint directory to go on from; "" = none; "auto": newest valid in output_dir */
-    const _Atomic int *stop;     /* 0 run, 1 cancel with a checkpoint, 2 drain with a checkpoint */
+    const char *resume_dir;  /* a checkpoint directory to go on from; "" = none; "auto": newest valid in output_dir */
+    const _Atomic int *stop; /* 0 run, 1 cancel with a checkpoint, 2 drain with a checkpoint */
     struct trainer_callbacks callbacks;
 };
 

@@ -1,0 +1,4 @@
+# Tests of the job file: included by tests/jobs/CMakeLists.txt.
+foreach(subject spec yaml_tree)
+  eo_test(NAME jobs_${subject} SOURCES test_${subject}.c LIBS eo_spec LABELS unit)
+endforeach()
