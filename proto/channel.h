@@ -25,7 +25,7 @@ struct eo_channel {
     int fd;
     int want; /* EO_WANT_* of the last call that could not go on */
     const struct eo_transport *transport;
-    void *state; /* the transport's own */
+    void *state;    /* the transport's own */
     char peer[128]; /* for messages and logs */
 };
 

@@ -37,8 +37,8 @@ void eo_pack_kv_bool(struct eo_bytes *b, const char *key, bool v);
 /* Opens an envelope; exactly one params/result (a map) must follow. */
 void eo_pack_request(struct eo_bytes *b, uint32_t id, const char *method);
 void eo_pack_notification(struct eo_bytes *b, const char *method);
-void eo_pack_result(struct eo_bytes *b, uint32_t id);                                 /* error nil, result follows */
-void eo_pack_failure(struct eo_bytes *b, uint32_t id, const struct eo_error *error);  /* complete: result nil */
+void eo_pack_result(struct eo_bytes *b, uint32_t id);                                /* error nil, result follows */
+void eo_pack_failure(struct eo_bytes *b, uint32_t id, const struct eo_error *error); /* complete: result nil */
 
 /* ---- reading ---- */
 struct eo_item; /* one msgpack value; lives as long as its doc */
@@ -51,8 +51,17 @@ struct eo_doc {
 int eo_doc_parse(struct eo_doc *doc, const void *data, size_t size, struct eo_error *err); /* BAD_ENVELOPE */
 void eo_doc_fini(struct eo_doc *doc);
 
-enum eo_item_kind { EO_ITEM_NIL, EO_ITEM_BOOL, EO_ITEM_INT, EO_ITEM_FLOAT, EO_ITEM_STR, EO_ITEM_BIN, EO_ITEM_ARRAY,
-                    EO_ITEM_MAP, EO_ITEM_EXT };
+enum eo_item_kind {
+    EO_ITEM_NIL,
+    EO_ITEM_BOOL,
+    EO_ITEM_INT,
+    EO_ITEM_FLOAT,
+    EO_ITEM_STR,
+    EO_ITEM_BIN,
+    EO_ITEM_ARRAY,
+    EO_ITEM_MAP,
+    EO_ITEM_EXT
+};
 enum eo_item_kind eo_item_kind(const struct eo_item *it); /* NULL is NIL */
 size_t eo_item_count(const struct eo_item *it);           /* items of an array, pairs of a map, else 0 */
 const struct eo_item *eo_item_at(const struct eo_item *array, size_t i);
@@ -61,7 +70,7 @@ const struct eo_item *eo_item_get(const struct eo_item *map, const char *key); /
 bool eo_item_as_bool(const struct eo_item *it, bool *out);
 bool eo_item_as_i64(const struct eo_item *it, int64_t *out); /* false when it does not fit */
 bool eo_item_as_u64(const struct eo_item *it, uint64_t *out);
-bool eo_item_as_f64(const struct eo_item *it, double *out); /* integers convert */
+bool eo_item_as_f64(const struct eo_item *it, double *out);                      /* integers convert */
 bool eo_item_as_str(const struct eo_item *it, const char **out, size_t *length); /* not NUL-terminated */
 bool eo_item_as_bin(const struct eo_item *it, const uint8_t **out, size_t *size);
 
@@ -70,7 +79,8 @@ bool eo_item_as_bin(const struct eo_item *it, const uint8_t **out, size_t *size)
  * than size - 1 or when they hold NUL. */
 int eo_need_str(const struct eo_item *map, const char *key, char *out, size_t size, struct eo_error *err);
 int eo_need_u64(const struct eo_item *map, const char *key, uint64_t max, uint64_t *out, struct eo_error *err);
-int eo_need_i64(const struct eo_item *map, const char *key, int64_t min, int64_t max, int64_t *out, struct eo_error *err);
+int eo_need_i64(const struct eo_item *map, const char *key, int64_t min, int64_t max, int64_t *out,
+                struct eo_error *err);
 int eo_need_array(const struct eo_item *map, const char *key, size_t max_count, const struct eo_item **out,
                   struct eo_error *err);
 int eo_need_map(const struct eo_item *map, const char *key, const struct eo_item **out, struct eo_error *err);

@@ -9,9 +9,9 @@
 enum { EO_PORT = 17743 };
 
 struct eo_endpoint {
-    char text[300];   /* as typed; used in every message about it */
+    char text[300]; /* as typed; used in every message about it */
     bool is_unix;
-    char host[256];   /* without brackets; or the path */
+    char host[256]; /* without brackets; or the path */
     uint16_t port;
 };
 

@@ -16,7 +16,8 @@ struct eo_frame_header {
 };
 
 void eo_frame_encode(const struct eo_frame_header *h, uint8_t out[EO_FRAME_HEADER_SIZE]);
-/* Errors: BAD_FRAME (magic, version, flags, empty envelope), FRAME_TOO_LARGE (envelope, or payload over payload_limit). */
+/* Errors: BAD_FRAME (magic, version, flags, empty envelope), FRAME_TOO_LARGE (envelope, or payload over payload_limit).
+ */
 int eo_frame_decode(const uint8_t in[EO_FRAME_HEADER_SIZE], uint64_t payload_limit, struct eo_frame_header *out,
                     struct eo_error *err);
 
