@@ -269,16 +269,17 @@ int eo_channel_read_full(struct eo_channel *c, void *data, size_t size, uint64_t
 
 enum { WRITE_BATCH = 16 };
 
-/* The unsent rest of iov, which starts `skip` bytes into its first entry, at most WRITE_BATCH entries of it. */
+/* The unsent rest of iov, which starts `skip` bytes into its first entry, at most WRITE_BATCH entries of it.
+ * n >= 1. */
 static int rest_of(const struct iovec *iov, int n, size_t skip, struct iovec out[WRITE_BATCH])
 {
     int count = EO_MIN(n, WRITE_BATCH);
 
-    for (int i = 0; i < count; i++) {
+    out[0].iov_base = (uint8_t *)iov[0].iov_base + skip;
+    out[0].iov_len = iov[0].iov_len - skip;
+    for (int i = 1; i < count; i++) {
         out[i] = iov[i];
     }
-    out[0].iov_base = (uint8_t *)out[0].iov_base + skip;
-    out[0].iov_len -= skip;
     return count;
 }
 

@@ -48,6 +48,8 @@ int eo_channel_write_full(struct eo_channel *c, const struct iovec *iov, int n, 
  * ADDRESS_IN_USE. */
 int eo_listen(const struct eo_endpoint *ep, int *out_fd, uint16_t *out_port, struct eo_error *err);
 
-/* eo_channel_connect tries all addresses of a name in parallel-with-stagger order (happy eyeballs, 250 ms). */
+/* eo_channel_connect tries all addresses of a name in parallel-with-stagger order (happy eyeballs, 250 ms). The name
+ * lookup before that is the system resolver's and keeps its own time. Errors: UNREACHABLE, TIMED_OUT, BAD_ENDPOINT
+ * (port 0); c->peer is the endpoint as typed. eo_listen: ADDRESS_IN_USE, CANNOT_CREATE, UNREACHABLE (no such name). */
 
 #endif

@@ -127,9 +127,7 @@ static void race_start(struct race *r)
     r->next_start_ns = eo_now_ns() + stagger_ns;
     if (fd < 0) {
         race_lost(r, -1, errno, ai->ai_addr, ai->ai_addrlen);
-    } else if (connect(fd, ai->ai_addr, ai->ai_addrlen) == 0) {
-        r->winner = fd;
-    } else if (errno == EINPROGRESS) {
+    } else if (connect(fd, ai->ai_addr, ai->ai_addrlen) == 0 || errno == EINPROGRESS) {
         r->open[r->n_open++] = (struct pollfd){.fd = fd, .events = POLLOUT};
     } else {
         race_lost(r, fd, errno, ai->ai_addr, ai->ai_addrlen);

@@ -44,7 +44,7 @@ void eo_sha256_hex(const uint8_t digest[EO_SHA256_SIZE], char out[EO_SHA256_HEX]
 {
     static const char digits[] = "0123456789abcdef";
 
-    for (int i = 0; i < EO_SHA256_SIZE; i++) {
+    for (size_t i = 0; i < EO_SHA256_SIZE; i++) {
         out[2 * i] = digits[digest[i] >> 4];
         out[2 * i + 1] = digits[digest[i] & 15];
     }
@@ -67,10 +67,10 @@ bool eo_sha256_parse_hex(const char *text, size_t length, uint8_t out[EO_SHA256_
 {
     uint8_t digest[EO_SHA256_SIZE];
 
-    if (length != 2 * EO_SHA256_SIZE) {
+    if (length != EO_SHA256_HEX - 1) {
         return false;
     }
-    for (int i = 0; i < EO_SHA256_SIZE; i++) {
+    for (size_t i = 0; i < EO_SHA256_SIZE; i++) {
         int high = hex_digit(text[2 * i]);
         int low = hex_digit(text[2 * i + 1]);
 

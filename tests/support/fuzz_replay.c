@@ -62,7 +62,7 @@ static int run_neighbours(uint8_t *data, size_t size)
         /* Bit flips, and the values that lengths and type bytes turn on. */
         static const uint8_t edges[] = {0x00, 0x01, 0x7f, 0x80, 0xc0, 0xdd, 0xdf, 0xff};
         uint64_t pick = next_random(&random);
-        data[at] = (pick & 1) != 0 ? (uint8_t)(old ^ (1U << (pick >> 8) % 8)) : edges[(pick >> 8) % sizeof(edges)];
+        data[at] = (uint8_t)((pick & 1) != 0 ? old ^ (1U << (pick >> 8) % 8) : edges[(pick >> 8) % sizeof(edges)]);
         int failed = run_copy(data, size);
         data[at] = old;
         if (failed != 0) {
