@@ -86,6 +86,7 @@ struct race {
     const struct addrinfo *next;
     uint64_t next_start_ns;
     struct pollfd open[MAX_ATTEMPTS];
+    const struct addrinfo *to[MAX_ATTEMPTS]; /* where each of them goes */
     int n_open;
     int winner; /* fd, or -1 */
     int reasons[MAX_REASONS];
@@ -93,14 +94,14 @@ struct race {
     int n_reasons;
 };
 
-static void race_lost(struct race *r, int fd, int errnum, const struct sockaddr *sa, socklen_t length)
+static void race_lost(struct race *r, int fd, int errnum, const struct addrinfo *to)
 {
     if (fd >= 0) {
         close(fd);
     }
     if (r->n_reasons < MAX_REASONS) {
         r->reasons[r->n_reasons] = errnum;
-        eo_sockaddr_text(sa, length, r->addresses[r->n_reasons], sizeof(r->addresses[0]));
+        eo_sockaddr_text(to->ai_addr, to->ai_addrlen, r->addresses[r->n_reasons], sizeof(r->addresses[0]));
         r->n_reasons++;
     }
     r->next_start_ns = 0; /* nothing to wait for: the next address starts at once */
@@ -126,11 +127,12 @@ static void race_start(struct race *r)
     r->next = ai->ai_next;
     r->next_start_ns = eo_now_ns() + stagger_ns;
     if (fd < 0) {
-        race_lost(r, -1, errno, ai->ai_addr, ai->ai_addrlen);
+        race_lost(r, -1, errno, ai);
     } else if (connect(fd, ai->ai_addr, ai->ai_addrlen) == 0 || errno == EINPROGRESS) {
+        r->to[r->n_open] = ai;
         r->open[r->n_open++] = (struct pollfd){.fd = fd, .events = POLLOUT};
     } else {
-        race_lost(r, fd, errno, ai->ai_addr, ai->ai_addrlen);
+        race_lost(r, fd, errno, ai);
     }
 }
 
@@ -139,10 +141,11 @@ static void race_settle(struct race *r, int index)
     int fd = r->open[index].fd;
     int errnum = 0;
     socklen_t size = sizeof(errnum);
-    struct sockaddr_storage peer = {0};
-    socklen_t length = sizeof(peer);
+    const struct addrinfo *to = r->to[index];
 
-    r->open[index] = r->open[--r->n_open];
+    r->n_open--;
+    r->open[index] = r->open[r->n_open];
+    r->to[index] = r->to[r->n_open];
     if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &errnum, &size) != 0) {
         errnum = errno;
     }
@@ -153,10 +156,7 @@ static void race_settle(struct race *r, int index)
         r->winner = fd;
         return;
     }
-    if (getpeername(fd, (struct sockaddr *)&peer, &length) != 0) {
-        length = 0; /* the kernel forgets the address of a refused connection */
-    }
-    race_lost(r, fd, errnum, (struct sockaddr *)&peer, length);
+    race_lost(r, fd, errnum, to);
 }
 
 /* Milliseconds until the earlier of deadline and next start; -1 when neither is set. */

@@ -85,6 +85,7 @@ END_TEST
 START_TEST(connecting_to_nobody)
 {
     struct eo_endpoint ep = endpoint("127.0.0.1:0");
+    char expected[64];
     uint16_t port = 0;
     int fd = -1;
 
@@ -98,6 +99,8 @@ START_TEST(connecting_to_nobody)
     ASSERT_CONTAINS(err.hint, "Nothing listens there");
     ck_assert_str_eq(err.host, "127.0.0.1:0"); /* as typed */
     ck_assert_int_eq(err.causes[0].code, ECONNREFUSED);
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u: Connection refused", (unsigned)port);
+    ck_assert_str_eq(err.causes[0].text, expected);
     ck_assert_int_eq(eo_code_exit(err.code), 69);
 
     ep = endpoint("no-such-host.invalid:1");
