@@ -1,8 +1,9 @@
-/* What a device offers. One const struct eo_backend per backend, listed in backends.def; backends/registry.h finds them.
+/* What a device offers. One const struct eo_backend per backend, listed in backends.def; backends/registry.h finds
+ * them.
  *
  * Memory: device pointers are opaque outside the backend; nothing else dereferences them (tests run the whole engine
- * on a fake device with its own address space). Execution: kernels may be queued; copies and sync are ordered with them.
- * One thread (the executor's) uses a device at a time; abort is by ending the process. */
+ * on a fake device with its own address space). Execution: kernels may be queued; copies and sync are ordered with
+ * them. One thread (the executor's) uses a device at a time; abort is by ending the process. */
 #ifndef EO_BACKENDS_BACKEND_H
 #define EO_BACKENDS_BACKEND_H
 
@@ -28,8 +29,8 @@ struct eo_backend_facts {
 };
 
 struct eo_device_info {
-    char name[16];        /* "cpu", "reference", "cuda:0" */
-    char description[96]; /* "AMD EPYC, AVX2+FMA, 2 threads, OpenBLAS 0.3.21 (Zen)" */
+    char name[16];                      /* "cpu", "reference", "cuda:0" */
+    char description[96];               /* "AMD EPYC, AVX2+FMA, 2 threads, OpenBLAS 0.3.21 (Zen)" */
     uint64_t memory_total, memory_free; /* bytes; 0 = unknown */
     int threads;
     bool host_memory; /* device pointers are host pointers (shared pool memory can be used in place) */

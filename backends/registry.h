@@ -12,7 +12,8 @@ int registry_add(const struct eo_backend *b, struct eo_error *err); /* checks ab
 void registry_reset(void);                                          /* forgets added ones */
 
 /* "cpu", "reference", "cuda:1", or "auto" (the first backend of the table whose facts 1-4 are all yes and that opens).
- * out_reason receives one sentence on the choice for "auto". NO_DEVICE names every candidate and its first false fact. */
+ * out_reason receives one sentence on the choice for "auto". NO_DEVICE names every candidate and its first false fact.
+ */
 int registry_open(const char *device, const struct eo_device_config *config, struct eo_device **out, char *out_reason,
                   size_t reason_size, struct eo_error *err);
 void registry_close(struct eo_device *dev);

@@ -1,0 +1,67 @@
+/* How a reduction lies in memory: after merging, dimensions alternate between kept and folded ones, and the innermost
+ * one is either. The plan is the same for every number of threads, and so are the bits of the result. */
+#ifndef EO_BACKENDS_CPU_REDUCE_H
+#define EO_BACKENDS_CPU_REDUCE_H
+
+#include "backends/cpu/cpu.h"
+
+enum {
+    REDUCE_CHUNK = 8192, /* elements of a folded row that one call folds */
+    REDUCE_TILE = 512,   /* columns that are folded together */
+    REDUCE_WIDE = 64,    /* narrower rows are taken several at a time, to about this many columns */
+    REDUCE_STRIP = 32768 /* elements of one piece of work when rows are folded into columns */
+};
+
+/* Dimensions of one side (kept or folded), outermost first, without the inner one. */
+struct reduce_dims {
+    int n;
+    int64_t shape[EO_MAX_DIMS], stride[EO_MAX_DIMS], count;
+};
+
+/* The result of folding some elements: a sum, or the extreme in the dtype's own bytes. */
+union reduce_cell {
+    double f;
+    int64_t i;
+    unsigned char bytes[8];
+};
+
+struct reduce {
+    struct cpu_node node;
+    enum eo_op op;
+    enum eo_dtype dtype;
+    int64_t size; /* bytes of an element */
+    bool is_float;
+    const struct vector_reduce *vec;
+    struct reduce_dims kept, folded;
+    bool inner_folded;
+    int64_t inner;           /* elements of the innermost dimension: a row to fold, or the columns to keep */
+    int64_t n_out, n_folded; /* results; elements that fold into one */
+    double divisor;          /* of variance */
+    /* Rows (inner_folded): chunks of one result, kept in the workspace when one result is worth several threads. */
+    int64_t row_chunks, n_chunks;
+    bool split_rows;
+    /* Columns: strips of `strip` rows; `repeat` rows are taken as one. */
+    int64_t strip, n_strips, repeat;
+};
+
+/* Running total of cells in a fixed tree: pairs, pairs of pairs and so on, so that rounding errors stay small. */
+struct reduce_cascade {
+    double level[48];
+    uint64_t n;
+};
+void reduce_push(struct reduce_cascade *c, double value);
+double reduce_total(const struct reduce_cascade *c);
+
+/* Offset in x of number `index` of these dimensions, counted in C order. */
+int64_t reduce_offset(const struct reduce_dims *d, int64_t index);
+/* Writes result o from its cell: sums become means where the op is one, and are rounded to the dtype. */
+void reduce_finish(const struct reduce *r, void *out, int64_t o, union reduce_cell cell);
+/* The larger or smaller of the two, as the op says, into *best. */
+void reduce_better(const struct reduce *r, union reduce_cell *best, const union reduce_cell *other);
+
+int reduce_run_rows(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err);
+int reduce_run_columns(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err);
+void reduce_plan_rows(struct reduce *r, uint64_t *out_workspace);
+void reduce_plan_columns(struct reduce *r, uint64_t *out_workspace);
+
+#endif

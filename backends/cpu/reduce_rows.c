@@ -1,0 +1,134 @@
+/* Reductions whose innermost dimension folds: contiguous rows, cut into chunks whose results are combined in a fixed
+ * tree. */
+#include "backends/cpu/reduce.h"
+
+#include "backends/cpu/parallel.h"
+
+#include <string.h>
+
+/* Results that are fewer than this share their chunks between threads. */
+enum { FEW_RESULTS = 16 };
+
+static bool is_arg(const struct reduce *r)
+{
+    return r->op == EO_OP_ARG_MAX || r->op == EO_OP_ARG_MIN;
+}
+
+void reduce_plan_rows(struct reduce *r, uint64_t *out_workspace)
+{
+    r->row_chunks = (r->inner + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
+    r->n_chunks = r->folded.count * r->row_chunks;
+    r->split_rows = r->n_out < FEW_RESULTS && r->n_chunks >= 8 && !is_arg(r);
+    *out_workspace = r->split_rows ? (uint64_t)r->n_chunks * sizeof(union reduce_cell) : 0;
+}
+
+/* What one thread needs to fold chunks of one result. */
+struct fold {
+    const struct reduce *r;
+    const struct eo_launch *l;
+    int64_t base; /* offset of the result's first element */
+    bool squares; /* second pass of variance */
+    double mean;
+    union reduce_cell *cells;
+};
+
+static union reduce_cell fold_chunk(const struct fold *f, int64_t chunk)
+{
+    const struct reduce *r = f->r;
+    union reduce_cell cell = {.i = 0};
+    int64_t first = chunk % r->row_chunks * REDUCE_CHUNK, n = EO_MIN(r->inner - first, REDUCE_CHUNK);
+    int64_t offset = f->base + reduce_offset(&r->folded, chunk / r->row_chunks) + first;
+    const void *x = (const char *)f->l->in[0] + offset * r->size;
+    if (f->squares)
+        cell.f = r->vec->sum_squares(n, x, f->mean);
+    else if (r->op == EO_OP_MAX)
+        r->vec->max(n, x, &cell);
+    else if (r->op == EO_OP_MIN)
+        r->vec->min(n, x, &cell);
+    else if (r->is_float)
+        cell.f = r->vec->sum(n, x);
+    else
+        cell.i = r->vec->sum_integer(n, x);
+    return cell;
+}
+
+static union reduce_cell combine(const struct fold *f)
+{
+    const struct reduce *r = f->r;
+    union reduce_cell total = {.i = 0};
+    struct reduce_cascade c = {.n = 0};
+    for (int64_t i = 0; i < r->n_chunks; i++) {
+        union reduce_cell cell = f->cells ? f->cells[i] : fold_chunk(f, i);
+        if (r->op == EO_OP_MAX || r->op == EO_OP_MIN) {
+            if (i == 0)
+                total = cell;
+            else
+                reduce_better(r, &total, &cell);
+        } else if (r->is_float) {
+            reduce_push(&c, cell.f);
+        } else {
+            total.i = (int64_t)((uint64_t)total.i + (uint64_t)cell.i);
+        }
+    }
+    if (r->is_float && r->op != EO_OP_MAX && r->op != EO_OP_MIN)
+        total.f = reduce_total(&c);
+    return total;
+}
+
+static void fold_cells(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const struct fold *f = context;
+    for (int64_t i = begin; i < end; i++)
+        f->cells[i] = fold_chunk(f, i);
+}
+
+/* All chunks of one result; by all threads when threads > 1. */
+static union reduce_cell fold_all(struct fold *f, int threads)
+{
+    if (f->cells)
+        parallel_for(threads, f->r->n_chunks, parallel_grain(REDUCE_CHUNK), fold_cells, f);
+    return combine(f);
+}
+
+static void fold_result(struct fold *f, int64_t o, int threads)
+{
+    const struct reduce *r = f->r;
+    f->base = reduce_offset(&r->kept, o);
+    if (is_arg(r)) {
+        const void *x = (const char *)f->l->in[0] + f->base * r->size;
+        ((int64_t *)f->l->out[0])[o] =
+            r->op == EO_OP_ARG_MAX ? r->vec->arg_max(r->inner, x) : r->vec->arg_min(r->inner, x);
+        return;
+    }
+    f->squares = false;
+    union reduce_cell cell = r->n_chunks == 1 ? fold_chunk(f, 0) : fold_all(f, threads);
+    if (r->op == EO_OP_VARIANCE) {
+        f->mean = cell.f / (double)r->n_folded;
+        f->squares = true;
+        cell = r->n_chunks == 1 ? fold_chunk(f, 0) : fold_all(f, threads);
+    }
+    reduce_finish(r, f->l->out[0], o, cell);
+}
+
+static void fold_results(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    struct fold f = *(const struct fold *)context;
+    for (int64_t o = begin; o < end; o++)
+        fold_result(&f, o, 1);
+}
+
+int reduce_run_rows(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct reduce *r = l->state;
+    struct fold f = {.r = r, .l = l, .cells = r->split_rows ? l->workspace : NULL};
+    if (!r->split_rows) {
+        parallel_for(dev->base.info.threads, r->n_out, parallel_grain(r->n_folded + 64), fold_results, &f);
+        return EO_OK;
+    }
+    for (int64_t o = 0; o < r->n_out; o++)
+        fold_result(&f, o, dev->base.info.threads);
+    return EO_OK;
+}

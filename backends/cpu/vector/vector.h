@@ -1,0 +1,138 @@
+/* The inner loops of the cpu backend. Each file of this folder is compiled once per instruction set (macro EO_ISA names
+ * it) and chosen as a whole at run time by isa.c; every function therefore exists as <name>_<isa>.
+ *
+ * The loops are plain C that the compiler vectorises. Two rules keep results the same on every instruction set:
+ * reductions and updates use a fixed number of lanes that no instruction set changes, and -ffp-contract=off forbids it
+ * to fuse multiplications with additions (product_tile.c alone is compiled with fusing allowed).
+ *
+ * Pointers may be equal (in place) but must not overlap otherwise. All functions are pure and thread-safe. */
+#ifndef EO_BACKENDS_CPU_VECTOR_VECTOR_H
+#define EO_BACKENDS_CPU_VECTOR_VECTOR_H
+
+#include "proto/op_schema.h"
+
+#define VECTOR_PASTE_(name, isa) name##_##isa
+#define VECTOR_PASTE(name, isa) VECTOR_PASTE_(name, isa)
+#ifdef EO_ISA
+#define VECTOR_ISA(name) VECTOR_PASTE(name, EO_ISA)
+#endif
+
+/* A loop whose iterations do not depend on each other, even where input and output are the same memory. */
+#if defined(__clang__)
+#define VECTOR_FOR(i, n) _Pragma("clang loop vectorize(assume_safety)") for (int64_t i = 0; i < (n); i++)
+#else
+#define VECTOR_FOR(i, n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
+#endif
+
+/* Bounds of clip in the dtype of its operand: f for floats, i for integers. */
+union vector_number {
+    double f;
+    int64_t i;
+};
+struct vector_args {
+    union vector_number low, high;
+};
+
+/* out[i] = op(in[0][i], in[1][i], ...) for i < n. Bit k of scalars: in[k] is one element, used for every i; at least
+ * one operand is no scalar, except for copy, where a scalar fills. args is read by clip only. */
+typedef void (*vector_map_fn)(int64_t n, void *out, const void *const *in, unsigned scalars,
+                              const struct vector_args *args);
+
+/* Rows of element-wise ops by op and dtype of the (last) operand; empty where there is no kernel. EO_OP_WHERE and
+ * EO_OP_EXPAND (copy or fill) have all dtypes. Math rows come from a library where the build has one. */
+typedef vector_map_fn vector_map_table[EO_OP_COUNT][EO_DTYPE_LIMIT];
+/* Cast by [from][to]. */
+typedef vector_map_fn vector_cast_table[EO_DTYPE_LIMIT][EO_DTYPE_LIMIT];
+
+/* Reductions of one dtype. Contiguous ones take n elements of x; the columns ones fold one row x into n accumulators.
+ * Sums accumulate in float64 or int64 (wide); extremes in the dtype itself, NaN wins. */
+struct vector_reduce {
+    double (*sum)(int64_t n, const void *x);                      /* floats */
+    double (*sum_squares)(int64_t n, const void *x, double mean); /* of x - mean; floats */
+    int64_t (*sum_integer)(int64_t n, const void *x);             /* integers, wrapping */
+    void (*max)(int64_t n, const void *x, void *out);             /* n >= 1 */
+    void (*min)(int64_t n, const void *x, void *out);
+    int64_t (*arg_max)(int64_t n, const void *x); /* n >= 1; the first largest or first NaN */
+    int64_t (*arg_min)(int64_t n, const void *x);
+    void (*sum_columns)(int64_t n, void *wide, const void *x);
+    void (*sum_squares_columns)(int64_t n, double *wide, const void *x, const double *mean);
+    void (*max_columns)(int64_t n, void *best, const void *x);
+    void (*min_columns)(int64_t n, void *best, const void *x);
+    void (*arg_max_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row);
+    void (*arg_min_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row);
+    /* Rows of softmax: out = (x - shift) * factor for floats, rounded once to the dtype. */
+    void (*shift)(int64_t n, void *out, const void *x, double shift);
+    void (*scale)(int64_t n, void *out, const void *x, double divisor);
+};
+typedef struct vector_reduce vector_reduce_table[EO_DTYPE_LIMIT];
+
+/* Scalars of the optimizers, worked out in float64 once per launch. */
+struct vector_sgd {
+    double lr, momentum, weight_decay, grad_scale;
+    bool first, nesterov;
+};
+struct vector_adam {
+    double beta1, beta2, step_size /* lr / bias_correction1 */, root /* 1 / sqrt(bias_correction2) */, eps;
+    double weight_decay /* added to the gradient */, keep /* factor of the parameter, 1 - lr * decay when decoupled */;
+    double grad_scale;
+};
+struct vector_update {
+    /* velocity NULL: no momentum. */
+    void (*sgd)(int64_t n, void *param_out, void *velocity_out, const void *param, const void *grad,
+                const void *velocity, const struct vector_sgd *s);
+    /* in: param, grad, m, v, vmax; out: param, m, v, vmax; vmax NULL without amsgrad. */
+    void (*adam)(int64_t n, void *const out[4], const void *const in[5], const struct vector_adam *s);
+};
+typedef struct vector_update vector_update_table[EO_DTYPE_LIMIT];
+
+/* Random rows of one dtype; element i has the global index first + i (proto/philox.h). */
+struct vector_rng {
+    int64_t seed, step;
+    uint32_t stream;
+    uint64_t first;
+};
+struct vector_random {
+    void (*dropout[EO_DTYPE_LIMIT])(int64_t n, void *out, const void *x, const struct vector_rng *g, uint32_t threshold,
+                                    double divisor);
+    void (*uniform[EO_DTYPE_LIMIT])(int64_t n, void *out, const struct vector_rng *g, double low, double high);
+};
+
+/* C (m,n) = or += A (m,k) B (k,n), any strides for A and B (in elements), rows of C contiguous. Sums run over k in
+ * order. */
+struct vector_product {
+    int64_t m, n, k;
+    const void *a, *b;
+    int64_t a_row, a_col, b_row, b_col;
+    void *c;
+    int64_t c_row;
+    bool accumulate;
+};
+typedef void (*vector_product_fn)(const struct vector_product *p);
+
+struct vector_set {
+    const char *name;        /* "baseline", "avx2", "avx512" */
+    const char *description; /* "AVX2+FMA" */
+    const vector_map_table *elementwise, *math;
+    const vector_cast_table *cast;
+    const vector_reduce_table *reduce;
+    const vector_update_table *update;
+    const struct vector_random *random;
+    vector_product_fn product[EO_DTYPE_LIMIT];
+};
+
+#define VECTOR_DECLARE(isa)                                                                                            \
+    extern const vector_map_table VECTOR_PASTE(vector_elementwise, isa), VECTOR_PASTE(vector_math, isa);               \
+    extern const vector_cast_table VECTOR_PASTE(vector_cast, isa);                                                     \
+    extern const vector_reduce_table VECTOR_PASTE(vector_reduce, isa);                                                 \
+    extern const vector_update_table VECTOR_PASTE(vector_update, isa);                                                 \
+    extern const struct vector_random VECTOR_PASTE(vector_random, isa);                                                \
+    void VECTOR_PASTE(product_tile_f32, isa)(const struct vector_product *p);                                          \
+    void VECTOR_PASTE(product_tile_f64, isa)(const struct vector_product *p);                                          \
+    void VECTOR_PASTE(product_tile_i32, isa)(const struct vector_product *p);                                          \
+    void VECTOR_PASTE(product_tile_i64, isa)(const struct vector_product *p);
+
+#ifdef EO_ISA
+VECTOR_DECLARE(EO_ISA)
+#endif
+
+#endif

@@ -1,0 +1,78 @@
+/* Creation and random rows. Random numbers are a pure function of (seed, step, stream, global element index):
+ * proto/philox.h. */
+#include "backends/reference/element.h"
+#include "backends/reference/reference.h"
+#include "proto/philox.h"
+
+int reference_full(const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct eo_tensor_desc *y = l->node->out[0];
+    int64_t n = eo_tensor_desc_count(y);
+    struct element value = element_from_double(eo_attr_float(l->node->op, l->node->attrs, "value"), y->dtype);
+    for (int64_t i = 0; i < n; i++)
+        element_set(l->out[0], y->dtype, i, value);
+    return EO_OK;
+}
+
+/* Global index of the first element of y: rows are entries of dimension 0. */
+static uint64_t first_index(const struct eo_tensor_desc *y, const int64_t *rng)
+{
+    int64_t row = 1;
+    for (int d = 1; d < y->n_dims; d++)
+        row *= y->shape[d];
+    return eo_rng_first_index(rng[EO_RNG_ROW_OFFSET], row);
+}
+
+int reference_uniform(const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct eo_tensor_desc *y = l->node->out[0];
+    const int64_t *rng = l->in[0];
+    double low = eo_attr_float(l->node->op, l->node->attrs, "low");
+    double high = eo_attr_float(l->node->op, l->node->attrs, "high");
+    uint32_t stream = (uint32_t)eo_attr_int(l->node->op, l->node->attrs, "stream");
+    uint64_t first = first_index(y, rng);
+    int64_t n = eo_tensor_desc_count(y);
+    for (int64_t i = 0; i < n; i++)
+        element_set_float(
+            l->out[0], y->dtype, i,
+            eo_rng_uniform(rng[EO_RNG_SEED], rng[EO_RNG_STEP], stream, first + (uint64_t)i, y->dtype, low, high));
+    return EO_OK;
+}
+
+int reference_normal(const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct eo_tensor_desc *y = l->node->out[0];
+    const int64_t *rng = l->in[0];
+    double mean = eo_attr_float(l->node->op, l->node->attrs, "mean");
+    double std = eo_attr_float(l->node->op, l->node->attrs, "std");
+    uint32_t stream = (uint32_t)eo_attr_int(l->node->op, l->node->attrs, "stream");
+    uint64_t first = first_index(y, rng);
+    int64_t n = eo_tensor_desc_count(y);
+    for (int64_t i = 0; i < n; i++)
+        element_set_float(l->out[0], y->dtype, i,
+                          eo_rng_normal(rng[EO_RNG_SEED], rng[EO_RNG_STEP], stream, first + (uint64_t)i, mean, std));
+    return EO_OK;
+}
+
+/* The divisor 1 - p is rounded to the dtype that the row computes in: float32, or float64 for float64. */
+int reference_dropout(const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct eo_tensor_desc *y = l->node->out[0];
+    const int64_t *rng = l->in[1];
+    double p = eo_attr_float(l->node->op, l->node->attrs, "p");
+    double divisor = y->dtype == EO_FLOAT64 ? 1 - p : (double)(float)(1 - p);
+    uint32_t stream = (uint32_t)eo_attr_int(l->node->op, l->node->attrs, "stream");
+    uint32_t threshold = eo_rng_drop_threshold(p);
+    uint64_t first = first_index(y, rng);
+    int64_t n = eo_tensor_desc_count(y);
+    for (int64_t i = 0; i < n; i++) {
+        bool keep = eo_rng_keep(rng[EO_RNG_SEED], rng[EO_RNG_STEP], stream, first + (uint64_t)i, threshold);
+        double x = element_get_float(l->in[0], y->dtype, i);
+        element_set_float(l->out[0], y->dtype, i, keep ? x / divisor : 0);
+    }
+    return EO_OK;
+}
