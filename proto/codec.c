@@ -404,6 +404,17 @@ void eo_doc_fini(struct eo_doc *doc)
     *doc = (struct eo_doc){NULL, NULL};
 }
 
+void eo_pack_item(struct eo_bytes *b, const struct eo_item *it)
+{
+    msgpack_packer pk = packer(b);
+
+    if (it == NULL) {
+        msgpack_pack_nil(&pk);
+    } else {
+        msgpack_pack_object(&pk, *as_object(it));
+    }
+}
+
 enum eo_item_kind eo_item_kind(const struct eo_item *it)
 {
     if (it == NULL) {

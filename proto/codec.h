@@ -34,6 +34,8 @@ void eo_pack_kv_i64(struct eo_bytes *b, const char *key, int64_t v);
 void eo_pack_kv_u64(struct eo_bytes *b, const char *key, uint64_t v);
 void eo_pack_kv_f64(struct eo_bytes *b, const char *key, double v);
 void eo_pack_kv_bool(struct eo_bytes *b, const char *key, bool v);
+struct eo_item;
+void eo_pack_item(struct eo_bytes *b, const struct eo_item *it); /* what was read, written again; NULL packs nil */
 /* Opens an envelope; exactly one params/result (a map) must follow. */
 void eo_pack_request(struct eo_bytes *b, uint32_t id, const char *method);
 void eo_pack_notification(struct eo_bytes *b, const char *method);

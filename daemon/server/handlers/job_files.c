@@ -1,0 +1,225 @@
+/* job.files and job.read: what a job left, read on another thread. */
+#include "daemon/server/handlers.h"
+#include "daemon/server/jobs.h"
+#include "daemon/server/rank_run.h"
+#include "proto/base/file.h"
+#include "proto/base/text.h"
+#include "proto/frame.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_RESULT_FILES = 256, PATH_SIZE = 1400 };
+
+struct files_work {
+    struct request *request;
+    char dir[PATH_SIZE];
+    struct {
+        char name[256];
+        char sha256[65];
+        uint64_t size;
+    } files[MAX_RESULT_FILES];
+    int n;
+    struct eo_error error;
+};
+
+/* Regular files below output/, checkpoints included, as relative names. */
+static void list_dir(struct files_work *w, const char *prefix, int depth)
+{
+    char path[PATH_SIZE + 300];
+    snprintf(path, sizeof path, "%s%s%s", w->dir, prefix[0] != '\0' ? "/" : "", prefix);
+    DIR *d = opendir(path);
+    for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL && w->error.code == 0; e = readdir(d)) {
+        char name[256];
+        char full[PATH_SIZE + 600];
+        struct stat st;
+        if (e->d_name[0] == '.') {
+            continue;
+        }
+        int n = snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "", e->d_name);
+        snprintf(full, sizeof full, "%s/%s", w->dir, name);
+        if (n < 0 || (size_t)n >= sizeof name || lstat(full, &st) != 0) {
+            continue;
+        }
+        if (S_ISDIR(st.st_mode) && depth < 4) {
+            list_dir(w, name, depth + 1);
+        } else if (S_ISREG(st.st_mode) && w->n < MAX_RESULT_FILES) {
+            eo_copy_text(w->files[w->n].name, sizeof w->files[0].name, name);
+            if (eo_file_sha256(full, w->files[w->n].sha256, &w->files[w->n].size, &w->error) == EO_OK) {
+                w->n++;
+            }
+        }
+    }
+    if (d != NULL) {
+        closedir(d);
+    }
+}
+
+static void files_work(void *ctx)
+{
+    struct files_work *w = ctx;
+    list_dir(w, "", 0);
+}
+
+static void files_done(void *ctx)
+{
+    struct files_work *w = ctx;
+    if (w->error.code != 0) {
+        request_fail(w->request, &w->error);
+    } else {
+        struct eo_bytes *b = request_result(w->request);
+        eo_pack_map(b, 1);
+        eo_pack_str(b, "files");
+        eo_pack_array(b, (size_t)w->n);
+        for (int i = 0; i < w->n; i++) {
+            eo_pack_map(b, 3);
+            eo_pack_kv_str(b, "name", w->files[i].name);
+            eo_pack_kv_u64(b, "size", w->files[i].size);
+            eo_pack_kv_str(b, "sha256", w->files[i].sha256);
+        }
+        request_send(w->request);
+    }
+    request_unref(w->request);
+    free(w);
+}
+
+static bool output_dir(const struct request *r, const struct job *j, char *out, size_t size)
+{
+    char dir[PATH_SIZE];
+    return rank_run_dir(r->server, j->record->id, dir, sizeof dir) && eo_path_join(out, size, dir, "output");
+}
+
+HANDLER(JOB_FILES)
+{
+    struct job *j = NULL;
+    int rc = job_of_request(r, &j, err);
+    if (rc != EO_OK) {
+        return rc;
+    }
+    struct files_work *w = calloc(1, sizeof *w);
+    if (w == NULL || !output_dir(r, j, w->dir, sizeof w->dir)) {
+        free(w);
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to list files");
+    }
+    w->request = request_ref(r);
+    rc = loop_work(r->server->loop, LOOP_FILES, files_work, files_done, w, err);
+    if (rc != EO_OK) {
+        request_unref(w->request);
+        free(w);
+    }
+    return rc;
+}
+
+struct read_work {
+    struct request *request;
+    char path[PATH_SIZE + 300];
+    uint64_t offset, size, total;
+    uint8_t *data;
+    struct eo_error error;
+};
+
+static void read_work(void *ctx)
+{
+    struct read_work *w = ctx;
+    struct stat st;
+    int fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) != 0) {
+        int errnum = errno;
+        eo_raise_io(&w->error, errnum, "open", w->path);
+    } else if (!S_ISREG(st.st_mode)) {
+        EO_RAISE(&w->error, EO_E_NO_FILE, "this is no file");
+    } else {
+        w->total = (uint64_t)st.st_size;
+        ssize_t n = pread(fd, w->data, (size_t)w->size, (off_t)w->offset);
+        if (n < 0) {
+            int errnum = errno;
+            eo_raise_io(&w->error, errnum, "read", w->path);
+        }
+        w->size = n > 0 ? (uint64_t)n : 0;
+    }
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+static void read_done(void *ctx)
+{
+    struct read_work *w = ctx;
+    if (w->error.code != 0) {
+        request_fail(w->request, &w->error);
+        free(w->data);
+    } else {
+        const struct segment segment = {.data = w->data, .size = w->size, .release = segment_free_data, .ctx = w->data};
+        struct eo_bytes *b = request_result(w->request);
+        eo_pack_map(b, 1);
+        eo_pack_kv_u64(b, "total", w->total);
+        request_send_payload(w->request, &segment, 1);
+    }
+    request_unref(w->request);
+    free(w);
+}
+
+/* Relative, no empty or dotted part: stays below the job's output folder. */
+static bool name_is_safe(const char *name)
+{
+    for (const char *at = name; *at != '\0';) {
+        const size_t n = strcspn(at, "/");
+        if (n == 0 || at[0] == '.') {
+            return false;
+        }
+        at += n + (at[n] == '/');
+    }
+    return name[0] != '\0';
+}
+
+HANDLER(JOB_READ)
+{
+    struct job *j = NULL;
+    char name[256];
+    uint64_t offset = 0;
+    uint64_t size = 0;
+    char dir[PATH_SIZE];
+    int rc = job_of_request(r, &j, err);
+    if (rc == EO_OK) {
+        rc = eo_need_str(r->params, "name", name, sizeof name, err);
+    }
+    if (rc == EO_OK) {
+        rc = eo_need_u64(r->params, "offset", INT64_MAX, &offset, err);
+    }
+    if (rc == EO_OK) {
+        rc = eo_need_u64(r->params, "size", EO_CHUNK_MAX, &size, err);
+    }
+    if (rc == EO_OK && !name_is_safe(name)) {
+        rc = EO_RAISE(err, EO_E_BAD_PARAMS, "a file of a job is named by a relative path without dots");
+    }
+    struct read_work *w = rc == EO_OK ? calloc(1, sizeof *w) : NULL;
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (w != NULL) {
+        w->data = malloc((size_t)size + 1);
+    }
+    if (w == NULL || w->data == NULL || !output_dir(r, j, dir, sizeof dir) ||
+        !eo_path_join(w->path, sizeof w->path, dir, name)) {
+        rc = EO_RAISE(err, EO_E_NO_MEMORY, "no memory to read a file");
+    } else {
+        w->offset = offset;
+        w->size = size;
+        w->request = request_ref(r);
+        rc = loop_work(r->server->loop, LOOP_FILES, read_work, read_done, w, err);
+        if (rc != EO_OK) {
+            request_unref(w->request);
+        }
+    }
+    if (rc != EO_OK && w != NULL) {
+        free(w->data);
+        free(w);
+    }
+    return rc;
+}
