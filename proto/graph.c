@@ -29,11 +29,12 @@ void eo_graph_free(struct eo_graph *g)
 
 /* ---- memory ---- */
 
+/* Tells a full graph from a full host; the arena rounds sizes up to 16. */
 static int out_of_room(const struct eo_graph *g, uint64_t bytes, struct eo_error *err)
 {
     char limit[32];
 
-    if (bytes > g->arena.limit || g->arena.used > g->arena.limit - bytes) {
+    if (bytes > g->arena.limit - 15 || g->arena.used > g->arena.limit - 15 - bytes) {
         return EO_RAISE(err, EO_E_TOO_LARGE, "the graph needs more than %s",
                         eo_format_bytes(g->arena.limit, limit, sizeof(limit)));
     }

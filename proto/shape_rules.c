@@ -2,7 +2,6 @@
  * The rows that move elements are in shape_rules_move.c. */
 #include "proto/shape_rules.h"
 
-#include "proto/base/checked.h"
 #include "proto/philox.h"
 
 #include <inttypes.h>
@@ -387,9 +386,9 @@ int eo_infer_linear(const struct eo_op_schema *op, const struct eo_tensor_desc *
 
 /* ---- reductions ---- */
 
-/* Drops the reduced axes, or keeps them as 1; out_count is the number of elements that fall together. */
-static int reduced_shape(const struct eo_tensor_desc *x, const int *axes, int n_axes, bool keepdims,
-                         struct eo_tensor_desc *out, int *out_empty_axis)
+/* Drops the reduced axes, or keeps them as 1; out_empty_axis is a reduced axis without elements, or -1. */
+static void reduced_shape(const struct eo_tensor_desc *x, const int *axes, int n_axes, bool keepdims,
+                          struct eo_tensor_desc *out, int *out_empty_axis)
 {
     int next = 0;
 
@@ -410,7 +409,6 @@ static int reduced_shape(const struct eo_tensor_desc *x, const int *axes, int n_
             out->shape[out->n_dims++] = 1;
         }
     }
-    return EO_OK;
 }
 
 /* An extreme of no elements has no value; a result without elements needs none. */
@@ -435,8 +433,10 @@ static int reduce_axes(const struct eo_op_schema *op, const struct eo_tensor_des
 
     list = eo_attr_ints(op, attrs, "axes", &n);
     rc = eo_normalize_axes(list, n, x->n_dims, axes, &n_axes, op->name, err);
-    return rc != EO_OK ? rc
-                       : reduced_shape(x, axes, n_axes, eo_attr_int(op, attrs, "keepdims") != 0, out, out_empty_axis);
+    if (rc == EO_OK) {
+        reduced_shape(x, axes, n_axes, eo_attr_int(op, attrs, "keepdims") != 0, out, out_empty_axis);
+    }
+    return rc;
 }
 
 int eo_infer_reduce(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,

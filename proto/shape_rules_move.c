@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The first min(n, 8) entries of `shape` as text, for messages. */
 static int too_many_dims(const char *what, int n, struct eo_error *err)
 {
     return EO_RAISE(err, EO_E_TOO_LARGE, "%s would have %d dimensions, at most %d are possible", what, n, EO_MAX_DIMS);
