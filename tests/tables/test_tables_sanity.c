@@ -1,0 +1,446 @@
+/* The tables of proto/ interrogated: what a row says must fit together. Uniqueness of ids is a compile error already.
+ */
+#include "proto/base/text.h"
+#include "proto/op_schema.h"
+#include "proto/shape_rules.h"
+#include "tests/support/suite.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- texts ---- */
+
+static bool is_identifier(const char *text)
+{
+    if (text == NULL || !islower((unsigned char)text[0])) {
+        return false;
+    }
+    for (; *text != '\0'; text++) {
+        if (!islower((unsigned char)*text) && !isdigit((unsigned char)*text) && *text != '_') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* One line for help and pages: not empty, no final period, fits beside a name. */
+static bool is_summary(const char *text)
+{
+    size_t length = text == NULL ? 0 : strlen(text);
+
+    return length >= 2 && length <= 90 && text[length - 1] != '.' && strchr(text, '\n') == NULL && text[0] != ' ';
+}
+
+/* ---- dtypes ---- */
+
+START_TEST(test_dtypes)
+{
+    eo_dtype_set floats = 0, integers = 0, all = 0;
+
+    for (int d = 1; d < EO_DTYPE_LIMIT; d++) {
+        enum eo_dtype dtype = (enum eo_dtype)d;
+
+        ck_assert_msg(eo_dtype_valid(d), "dtype ids are dense: %d", d);
+        ck_assert(is_identifier(eo_dtype_name(dtype)));
+        ck_assert_uint_lt(strlen(eo_dtype_name(dtype)), sizeof(((struct eo_error_input *)0)->dtype));
+        all |= EO_DTYPE_BIT(d);
+        floats |= eo_dtype_kind(dtype) == EO_KIND_FLOAT ? EO_DTYPE_BIT(d) : 0;
+        integers |=
+            eo_dtype_kind(dtype) == EO_KIND_SIGNED || eo_dtype_kind(dtype) == EO_KIND_UNSIGNED ? EO_DTYPE_BIT(d) : 0;
+        for (int other = 1; other < d; other++) {
+            ck_assert_str_ne(eo_dtype_name(dtype), eo_dtype_name((enum eo_dtype)other));
+            ck_assert_str_ne(eo_dtype_safetensors(dtype), eo_dtype_safetensors((enum eo_dtype)other));
+            ck_assert_str_ne(eo_dtype_npy(dtype), eo_dtype_npy((enum eo_dtype)other));
+        }
+    }
+    ck_assert_uint_eq(floats, EO_SET_FLOAT);
+    ck_assert_uint_eq(integers, EO_SET_INTEGER);
+    ck_assert_uint_eq(all, EO_SET_ANY);
+}
+END_TEST
+
+/* ---- errors ---- */
+
+START_TEST(test_errors)
+{
+    static const int exits[] = {1, 64, 65, 66, 69, 70, 73, 74, 75, 76, 77, 78, 124}; /* design section 9 */
+
+    for (int i = 0; i < eo_code_count(); i++) {
+        int code = eo_code_at(i);
+        bool known = false;
+
+        ck_assert(code >= 1001 && code <= 7999);
+        ck_assert(is_summary(eo_code_summary(code)));
+        for (size_t k = 0; k < EO_COUNT_OF(exits); k++) {
+            known |= eo_code_exit(code) == exits[k];
+        }
+        ck_assert_msg(known, "%s has exit code %d", eo_code_name(code), eo_code_exit(code));
+        for (const char *p = eo_code_name(code); *p != '\0'; p++) {
+            ck_assert(isupper((unsigned char)*p) || *p == '_');
+        }
+    }
+}
+END_TEST
+
+/* ---- operations ---- */
+
+/* Visits every row. */
+#define FOR_EACH_OP(op)                                                                                                \
+    for (const struct eo_op_schema *op = eo_op_schema((enum eo_op)1); op != NULL; op = eo_op_schema(op->op + 1))
+
+START_TEST(test_op_texts)
+{
+    int n = 0;
+
+    FOR_EACH_OP(op)
+    {
+        int n_names = (op->flags & EO_OPF_VARIADIC) != 0 ? 1 : op->max_inputs;
+
+        n++;
+        ck_assert(is_identifier(op->name));
+        ck_assert_msg(is_summary(op->summary), "%s", op->name);
+        ck_assert_uint_lt(strlen(op->name), sizeof(((struct eo_error *)0)->op));
+        ck_assert_ptr_eq(eo_op_by_name(op->name, strlen(op->name)), op);
+        ck_assert_ptr_eq(eo_op_by_wire_id(op->wire_id), op);
+        for (int i = 0; i < (int)EO_COUNT_OF(op->input_names); i++) {
+            ck_assert_msg(i < n_names ? is_identifier(op->input_names[i]) : op->input_names[i] == NULL,
+                          "input %d of %s", i, op->name);
+        }
+        ck_assert_msg(op->since != NULL && isdigit((unsigned char)op->since[0]), "%s", op->name);
+    }
+    ck_assert_int_eq(n, EO_OP_COUNT - 1);
+}
+END_TEST
+
+START_TEST(test_op_arity)
+{
+    FOR_EACH_OP(op)
+    {
+        bool variadic = (op->flags & EO_OPF_VARIADIC) != 0;
+
+        ck_assert(op->max_inputs <= EO_MAX_INPUTS);
+        ck_assert_msg(variadic ? op->min_inputs < op->max_inputs : op->min_inputs == op->max_inputs, "%s", op->name);
+        ck_assert(op->n_outputs >= 1 && op->n_outputs <= EO_MAX_OUTPUTS);
+        ck_assert_ptr_nonnull((const void *)(uintptr_t)op->infer);
+        ck_assert_msg(op->dtypes != 0 && (op->dtypes & ~(eo_dtype_set)EO_SET_ANY) == 0, "%s", op->name);
+        ck_assert(op->dtype_rule != EO_RULE_INDEX || op->min_inputs >= 2);
+        ck_assert(op->dtype_rule == EO_RULE_OWN || op->min_inputs >= 1);
+    }
+}
+END_TEST
+
+static void check_attr(const struct eo_op_schema *op, const struct eo_attr_schema *a)
+{
+    bool inside = a->fallback >= a->min && a->fallback <= a->max;
+
+    ck_assert(is_identifier(a->name));
+    ck_assert_msg(is_summary(a->help), "%s of %s", a->name, op->name);
+    ck_assert_msg(a->min <= a->max, "%s of %s", a->name, op->name);
+    if (a->kind == EO_ATTR_INTS) {
+        ck_assert_double_eq(a->fallback, 0);
+    } else if (a->required) { /* so that a forgotten one is found when the op is inferred */
+        ck_assert_msg(!inside, "the default of %s, needed by %s, is inside its range", a->name, op->name);
+    } else {
+        ck_assert_msg(inside, "the default of %s of %s is outside its range", a->name, op->name);
+    }
+    ck_assert_msg(a->kind != EO_ATTR_DTYPE || a->required || eo_dtype_valid((int)a->fallback), "%s", op->name);
+}
+
+START_TEST(test_op_attributes)
+{
+    FOR_EACH_OP(op)
+    {
+        struct eo_attrs defaults;
+        bool all_optional = true;
+
+        ck_assert_uint_le(op->n_attrs, EO_MAX_ATTRS);
+        for (int i = 0; i < EO_MAX_ATTRS; i++) {
+            ck_assert_msg((i < op->n_attrs) == (op->attrs[i].name != NULL), "%s", op->name);
+        }
+        for (int i = 0; i < op->n_attrs; i++) {
+            check_attr(op, &op->attrs[i]);
+            ck_assert_int_eq(eo_attr_index(op, op->attrs[i].name), i); /* names are unique */
+            all_optional &= !op->attrs[i].required || op->attrs[i].kind == EO_ATTR_INTS;
+        }
+        eo_attrs_default(op, &defaults);
+        ck_assert_msg((eo_attrs_check(op, &defaults, NULL) == EO_OK) == all_optional, "%s", op->name);
+    }
+}
+END_TEST
+
+START_TEST(test_op_properties)
+{
+    const uint32_t unary =
+        EO_PROP_IDEMPOTENT | EO_PROP_INVOLUTION | EO_PROP_ODD | EO_PROP_EVEN | EO_PROP_MONOTONE; /* about one operand */
+
+    FOR_EACH_OP(op)
+    {
+        bool reduction = (op->flags & EO_OPF_REDUCTION) != 0;
+
+        ck_assert_msg((op->properties & EO_PROP_COMMUTATIVE) == 0 || op->min_inputs == 2, "%s", op->name);
+        ck_assert_msg((op->properties & unary) == 0 || op->max_inputs == 1, "%s", op->name);
+        ck_assert_msg((op->properties & EO_PROP_ODD) == 0 || (op->properties & EO_PROP_EVEN) == 0, "%s", op->name);
+        ck_assert_msg((op->properties & EO_PROP_VIEW) == 0 || (op->rtol == 0 && op->dtypes == EO_SET_ANY), "%s",
+                      op->name);
+        ck_assert_msg(!reduction || op->rtol > 0, "%s", op->name);
+        ck_assert(op->rtol >= 0 && op->rtol < 1e-4);
+        ck_assert_msg((op->properties & EO_PROP_ELEMENTWISE) == 0 || !reduction, "%s", op->name);
+        if ((op->flags & EO_OPF_RANDOM) != 0) {
+            bool has_rng = false;
+
+            for (int i = 0; i < op->max_inputs; i++) {
+                has_rng |= strcmp(op->input_names[i], "rng") == 0;
+            }
+            ck_assert_msg(has_rng && eo_attr_index(op, "stream") >= 0, "%s", op->name);
+        }
+        if ((op->flags & EO_OPF_INTERNAL) != 0) {
+            ck_assert_msg(op->onnx[0] == '\0', "%s", op->name);
+        }
+    }
+}
+END_TEST
+
+/* Element-wise rows of equal shapes keep the shape, in every dtype they take. */
+START_TEST(test_elementwise_rows_keep_shapes)
+{
+    FOR_EACH_OP(op)
+    {
+        for (int d = 1; (op->properties & EO_PROP_ELEMENTWISE) != 0 && d < EO_DTYPE_LIMIT; d++) {
+            struct eo_tensor_desc x = {.dtype = (uint8_t)d, .n_dims = 2, .shape = {3, 0}}, c = x, out;
+            const struct eo_tensor_desc *in[] = {op->op == EO_OP_WHERE ? &c : &x, &x, &x};
+            struct eo_attrs attrs;
+            struct eo_error err;
+
+            c.dtype = EO_BOOL;
+            eo_attrs_default(op, &attrs);
+            if (eo_attr_index(op, "dtype") >= 0) {
+                attrs.v[eo_attr_index(op, "dtype")].i = d;
+            }
+            if ((op->dtypes & EO_DTYPE_BIT(d)) == 0) {
+                ck_assert_int_eq(eo_op_infer(op, in, op->min_inputs, &attrs, &out, &err), EO_E_DTYPE_MISMATCH);
+                continue;
+            }
+            ASSERT_OK(eo_op_infer(op, in, op->min_inputs, &attrs, &out, &err));
+            ck_assert(eo_tensor_desc_same_shape(&out, &x));
+            ck_assert_int_eq(out.dtype, op->dtype_rule == EO_RULE_COMPARE ? EO_BOOL : d);
+        }
+    }
+}
+END_TEST
+
+/* Rows whose results are floats made from float operands are differentiable; a row without gradient makes integers,
+ * bools or random numbers, or is internal. */
+START_TEST(test_gradients_are_declared)
+{
+    FOR_EACH_OP(op)
+    {
+        bool from_floats = op->min_inputs > 0 && (op->dtypes & EO_SET_FLOAT) != 0 && op->dtype_rule != EO_RULE_COMPARE;
+        bool excused =
+            (op->flags & (EO_OPF_INTERNAL | EO_OPF_RANDOM)) != 0 || op->op == EO_OP_ARG_MAX || op->op == EO_OP_ARG_MIN;
+
+        ck_assert_msg(!op->has_gradient || from_floats, "%s", op->name);
+        ck_assert_msg(op->has_gradient || !from_floats || excused, "%s", op->name);
+    }
+}
+END_TEST
+
+/* ONNX operator names that rows may carry, with the opsets of ONNX 1.12 and before that changed them. */
+START_TEST(test_onnx_names)
+{
+    static const char *const known[] = {
+        "Abs",
+        "Add",
+        "And",
+        "ArgMax",
+        "ArgMin",
+        "Cast",
+        "Clip",
+        "Concat",
+        "ConstantOfShape",
+        "Div",
+        "Dropout",
+        "Equal",
+        "Exp",
+        "Expand",
+        "Gather",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "LogSoftmax",
+        "MatMul",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Not",
+        "OneHot",
+        "Or",
+        "Pow",
+        "RandomNormal",
+        "RandomUniform",
+        "Reciprocal",
+        "ReduceMax",
+        "ReduceMean",
+        "ReduceMin",
+        "ReduceSum",
+        "Relu",
+        "Reshape",
+        "Sigmoid",
+        "Sign",
+        "Slice",
+        "Softmax",
+        "SoftmaxCrossEntropyLoss",
+        "Softplus",
+        "Sqrt",
+        "Sub",
+        "Tanh",
+        "Transpose",
+        "Where",
+    };
+
+    FOR_EACH_OP(op)
+    {
+        bool found = op->onnx[0] == '\0';
+
+        ck_assert_msg((op->onnx[0] != '\0') == (op->onnx_opset > 0), "%s", op->name);
+        ck_assert(op->onnx_opset <= 17);
+        for (size_t i = 0; i < EO_COUNT_OF(known); i++) {
+            found |= strcmp(known[i], op->onnx) == 0;
+        }
+        ck_assert_msg(found, "ONNX has no %s (%s)", op->onnx, op->name);
+    }
+}
+END_TEST
+
+/* The projection that ops.def documents for gradient rules gives exactly the rows with has_gradient. */
+static const char *const gradient_rules[] = {
+#define GRAD(name) #name,
+#define NO_GRAD(name)
+#define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, ...) grad(name)
+#include "proto/tables/ops.def"
+#undef GRAD
+#undef NO_GRAD
+};
+static const char *const lowerings[] = {
+#define LOWERED(name) #name,
+#define PRIMITIVE(name)
+#define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, lower, ...) lower(name)
+#include "proto/tables/ops.def"
+#undef LOWERED
+#undef PRIMITIVE
+};
+
+START_TEST(test_projections_agree)
+{
+    size_t n_grads = 0, n_lowerings = 0;
+
+    FOR_EACH_OP(op)
+    {
+        if (op->has_gradient) {
+            ck_assert_uint_lt(n_grads, EO_COUNT_OF(gradient_rules));
+            ck_assert_str_eq(gradient_rules[n_grads++], op->name);
+        }
+        if ((op->flags & EO_OPF_COMPOSITE) != 0) {
+            ck_assert_uint_lt(n_lowerings, EO_COUNT_OF(lowerings));
+            ck_assert_str_eq(lowerings[n_lowerings++], op->name);
+        }
+    }
+    ck_assert_uint_eq(n_grads, EO_COUNT_OF(gradient_rules));
+    ck_assert_uint_eq(n_lowerings, EO_COUNT_OF(lowerings));
+}
+END_TEST
+
+/* Wire ids that have been given away. A row may be added here, never changed: peers of other versions compare them. */
+START_TEST(test_wire_ids_are_kept)
+{
+    static const struct {
+        uint32_t id;
+        const char *name;
+    } given[] = {
+        {1, "full"},
+        {2, "uniform"},
+        {3, "normal"},
+        {10, "negative"},
+        {11, "exp"},
+        {12, "log"},
+        {13, "log1p"},
+        {14, "expm1"},
+        {15, "sqrt"},
+        {16, "reciprocal"},
+        {17, "sigmoid"},
+        {18, "tanh"},
+        {19, "relu"},
+        {20, "softplus"},
+        {21, "abs"},
+        {22, "sign"},
+        {23, "logical_not"},
+        {24, "isfinite"},
+        {25, "clip"},
+        {26, "cast"},
+        {40, "add"},
+        {41, "subtract"},
+        {42, "multiply"},
+        {43, "divide"},
+        {44, "power"},
+        {45, "maximum"},
+        {46, "minimum"},
+        {47, "equal"},
+        {48, "not_equal"},
+        {49, "less"},
+        {50, "less_equal"},
+        {51, "greater"},
+        {52, "greater_equal"},
+        {53, "logical_and"},
+        {54, "logical_or"},
+        {55, "where"},
+        {70, "matmul"},
+        {71, "linear"},
+        {80, "sum"},
+        {81, "mean"},
+        {82, "max"},
+        {83, "min"},
+        {84, "variance"},
+        {85, "arg_max"},
+        {86, "arg_min"},
+        {87, "softmax"},
+        {88, "log_softmax"},
+        {100, "reshape"},
+        {101, "transpose"},
+        {102, "expand"},
+        {103, "concatenate"},
+        {104, "slice"},
+        {105, "slice_scatter"},
+        {106, "gather"},
+        {107, "scatter_add"},
+        {108, "one_hot"},
+        {120, "cross_entropy"},
+        {121, "dropout"},
+        {140, "sum_squares"},
+        {141, "sgd_update"},
+        {142, "adam_update"},
+    };
+
+    for (size_t i = 0; i < EO_COUNT_OF(given); i++) {
+        const struct eo_op_schema *op = eo_op_by_wire_id(given[i].id);
+
+        ck_assert_msg(op == NULL || strcmp(op->name, given[i].name) == 0, "id %u was %s", given[i].id, given[i].name);
+    }
+    FOR_EACH_OP(op)
+    {
+        bool listed = false;
+
+        for (size_t i = 0; i < EO_COUNT_OF(given); i++) {
+            listed |= given[i].id == op->wire_id;
+        }
+        ck_assert_msg(listed, "add the wire id of %s to this list", op->name);
+    }
+}
+END_TEST
+
+EO_SUITE("tables_sanity", test_dtypes, test_errors, test_op_texts, test_op_arity, test_op_attributes,
+         test_op_properties, test_elementwise_rows_keep_shapes, test_gradients_are_declared, test_onnx_names,
+         test_projections_agree, test_wire_ids_are_kept)
