@@ -236,6 +236,7 @@ void job_run_ended(struct job *j, const struct eo_error *err, const struct eo_it
     bool stopped = false;
     if (err != NULL && may_restart(j, err)) {
         j->record->restarts++;
+        j->not_before_ms = eo_now_ns() / 1000000 + (500u << EO_MIN(j->record->restarts, 6)); /* let it come back */
         job_log_printf(j, "restarting from the last checkpoint after EO-%d: %s", err->code, err->message);
         job_change(j, JOB_QUEUED, "restarting after EO-%d: %s", err->code, err->message);
         return;
