@@ -197,7 +197,7 @@ for folder in work farm root home/someone; do
   planted check_paths docs/a.md 2 'particular machine' "x\nsee /$folder/x.md\n"
 done
 clean_tree
-put docs/a.md 'daemon/work/x build/root/ $d/home/x https://x.org/work/ /var/lib/everyod\n'
+put docs/a.md 'daemon/work/x build/root/ $d/home/x /home/me/x.yaml https://x.org/work/ /var/lib/everyod\n'
 passes check_paths
 
 planted check_shell deploy/a.sh 2 'Double quote' '#!/bin/bash\nrm $1\n'
@@ -230,13 +230,15 @@ if command -v "${CC:-cc}" >/dev/null && command -v ar >/dev/null; then
   put b.c 'int frame_encode;\n'
   put m.c 'int main(void) { return 0; }\n'
   for f in a b; do
-    "${CC:-cc}" -c -o "$tree/$f.o" "$tree/$f.c"
+    "${CC:-cc}" -fPIC -c -o "$tree/$f.o" "$tree/$f.c"
     ar rc "$tree/lib$f.a" "$tree/$f.o"
   done
   "${CC:-cc}" -o "$tree/m" "$tree/m.c"
   passes check_symbols "$tree/liba.a"
   catches check_symbols 'libb.a\(b.o\):1' 'frame_encode' "$tree/liba.a" "$tree/libb.a"
   catches check_symbols '.*/none.a:1' 'missing' "$tree/none.a"
+  "${CC:-cc}" -shared -o "$tree/libb.so.0" "$tree/b.o"
+  catches check_symbols 'libb.so.0:1' 'frame_encode' "$tree/libb.so.0"
   passes check_links "$tree/m"
   # A program that needs a numeric library: an empty one under that name is enough.
   put e.c 'int e(void) { return 1; }\n'
