@@ -565,3 +565,8 @@ bool eo_item_as_bin(const struct eo_item *it, const uint8_t **out, size_t *size)
     *out = *size == 0 ? (const void *)"" : (const void *)as_object(it)->via.bin.ptr;
     return true;
 }
+
+const char *eo_codec_library(void)
+{
+    return msgpack_version();
+}

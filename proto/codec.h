@@ -104,4 +104,6 @@ struct eo_envelope {
 };
 int eo_envelope_parse(struct eo_doc *doc, struct eo_envelope *out, const void *data, size_t size, struct eo_error *err);
 
+const char *eo_codec_library(void); /* version of msgpack-c: "4.0.0" */
+
 #endif

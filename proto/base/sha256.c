@@ -2,6 +2,7 @@
 
 #include "proto/base/compiler.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 void eo_sha256_init(struct eo_sha256 *s)
@@ -97,4 +98,9 @@ bool eo_sha256_of(const void *data, size_t size, char out_hex[EO_SHA256_HEX])
     }
     eo_sha256_hex(digest, out_hex);
     return true;
+}
+
+const char *eo_sha256_library(void)
+{
+    return OpenSSL_version(OPENSSL_VERSION_STRING);
 }

@@ -18,5 +18,6 @@ bool eo_sha256_final(struct eo_sha256 *s, uint8_t out[EO_SHA256_SIZE]); /* frees
 void eo_sha256_hex(const uint8_t digest[EO_SHA256_SIZE], char out[EO_SHA256_HEX]);
 bool eo_sha256_parse_hex(const char *text, size_t length, uint8_t out[EO_SHA256_SIZE]);
 bool eo_sha256_of(const void *data, size_t size, char out_hex[EO_SHA256_HEX]);
+const char *eo_sha256_library(void); /* version of OpenSSL's libcrypto: "3.0.22" */
 
 #endif
