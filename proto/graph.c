@@ -34,7 +34,7 @@ static int out_of_room(const struct eo_graph *g, uint64_t bytes, struct eo_error
 {
     char limit[32];
 
-    if (bytes > g->arena.limit - 15 || g->arena.used > g->arena.limit - 15 - bytes) {
+    if (g->arena.used + bytes + 15 > g->arena.limit) { /* no overflow: bytes is below 2^63 */
         return EO_RAISE(err, EO_E_TOO_LARGE, "the graph needs more than %s",
                         eo_format_bytes(g->arena.limit, limit, sizeof(limit)));
     }
@@ -125,7 +125,7 @@ static int copy_text(struct eo_graph *g, const char *text, const char **out, str
     void *copy;
     int rc = take(g, size, &copy, err);
 
-    if (rc == EO_OK) {
+    if (copy != NULL) {
         memcpy(copy, text, size);
         *out = copy;
     }

@@ -234,6 +234,9 @@ eo_value eo_build_sum_to(struct eo_builder *b, eo_value g, eo_value like)
     if (b->status != EO_OK) {
         return EO_NO_VALUE;
     }
+    if (g >= b->graph->n_values || like >= b->graph->n_values) {
+        return fail(b, EO_RAISE(b->err, EO_E_BAD_GRAPH, "there is no value %" PRIu32, EO_MAX(g, like)));
+    }
     for (int i = 0; i < from->n_dims; i++) {
         if (i < lead || (i - lead >= 0 && to.shape[i - lead] == 1 && from->shape[i] != 1)) {
             axes[n++] = i;

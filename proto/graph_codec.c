@@ -29,7 +29,7 @@ static void pack_op(struct eo_bytes *b, const struct eo_graph_node *node)
         with_attrs |= node->op->attrs[i].required;
     }
     with_attrs |= !eo_attrs_equal(node->op, node->attrs, &defaults);
-    eo_pack_map(b, (size_t)(2 + (with_attrs ? 1 : 0) + (node->name != NULL ? 1 : 0)));
+    eo_pack_map(b, 2 + (with_attrs ? 1U : 0U) + (node->name != NULL ? 1U : 0U));
     eo_pack_kv_str(b, "op", node->op->name);
     eo_pack_str(b, "in");
     eo_pack_array(b, node->n_inputs);

@@ -275,6 +275,9 @@ static int infer(const struct eo_op_schema *op, const struct eo_tensor_desc *con
 
     for (int i = 0; i < n_in && rc == EO_OK; i++) {
         rc = eo_tensor_desc_check(in[i], err);
+        if (rc != EO_OK) {
+            eo_error_push(err, "while checking input %d", i);
+        }
     }
     if (rc == EO_OK) {
         rc = eo_attrs_check(op, attrs, err);

@@ -199,6 +199,7 @@ int eo_attrs_unpack(const struct eo_item *map, const struct eo_op_schema *op, st
     eo_attrs_default(op, &attrs);
     if (eo_item_kind(map) != EO_ITEM_NIL && eo_item_kind(map) != EO_ITEM_MAP) {
         rc = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attributes are not a map");
+        eo_error_at_op(err, op->name, NULL);
     }
     for (size_t i = 0; i < eo_item_count(map) && rc == EO_OK; i++) {
         const struct eo_item *key, *value;

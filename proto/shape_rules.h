@@ -6,12 +6,13 @@
 #include "proto/op_schema.h"
 
 /* The list of infer functions: eo_infer_<x>, all of type eo_infer_fn. A row that names another one does not compile. */
+/* clang-format off */
 #define EO_FOR_EACH_INFER(X)                                                                                           \
-    X(full)                                                                                                            \
-    X(uniform) X(normal) X(elementwise) X(clip) X(cast) X(where) X(matmul) X(linear) X(reduce) X(reduce_some)          \
-        X(arg_reduce) X(along_axis) X(reshape) X(transpose) X(expand) X(concatenate) X(slice) X(slice_scatter)         \
-            X(gather) X(scatter_add) X(one_hot) X(cross_entropy) X(dropout) X(sum_squares) X(sgd_update)               \
-                X(adam_update)
+    X(full) X(uniform) X(normal) X(elementwise) X(clip) X(cast) X(where)                                               \
+    X(matmul) X(linear) X(reduce) X(reduce_some) X(arg_reduce) X(along_axis)                                           \
+    X(reshape) X(transpose) X(expand) X(concatenate) X(slice) X(slice_scatter) X(gather) X(scatter_add) X(one_hot)     \
+    X(cross_entropy) X(dropout) X(sum_squares) X(sgd_update) X(adam_update)
+/* clang-format on */
 #define EO_DECLARE_INFER(x)                                                                                            \
     int eo_infer_##x(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,                  \
                      const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);

@@ -248,5 +248,57 @@ START_TEST(test_many_nodes)
 }
 END_TEST
 
+/* One of each kind of node, with a label and attributes; stops at the first error. */
+static int add_each(struct eo_graph *g, struct eo_error *err)
+{
+    struct eo_tensor_desc d = {.dtype = EO_FLOAT32, .n_dims = 1, .shape = {4}};
+    float data[4] = {0};
+    struct eo_attrs attrs;
+    eo_value x, w, c, y;
+    int rc = eo_graph_input(g, "x", &d, &x, err);
+
+    eo_attrs_default(eo_op_schema(EO_OP_CLIP), &attrs);
+    attrs.v[0].f = 0;
+    rc = rc != EO_OK ? rc : eo_graph_state(g, "w", &d, &w, err);
+    rc = rc != EO_OK ? rc : eo_graph_constant(g, &d, data, &c, err);
+    rc = rc != EO_OK ? rc : eo_graph_add(g, EO_OP_RELU, &x, 1, NULL, &y, err);
+    g->label = "clip";
+    rc = rc != EO_OK ? rc : eo_graph_add(g, EO_OP_CLIP, &y, 1, &attrs, &y, err);
+    rc = rc != EO_OK ? rc : eo_graph_output(g, "y", y, err);
+    rc = rc != EO_OK ? rc : eo_graph_output(g, "z", x, err);
+    g->label = NULL;
+    return rc;
+}
+
+/* With room for k bytes, for every k: TOO_LARGE at some node and a whole graph up to there, or all of it. */
+START_TEST(test_every_limit)
+{
+    int rc = EO_E_TOO_LARGE;
+
+    for (size_t limit = 0; rc != EO_OK; limit += 8) {
+        struct eo_graph *g = graph_or_fail();
+        struct eo_error err;
+        uint32_t n_named = 0, x = 0;
+
+        g->arena.limit = limit;
+        rc = add_each(g, &err);
+        ck_assert_int_eq(rc == EO_OK ? EO_E_TOO_LARGE : rc, EO_E_TOO_LARGE);
+        ck_assert(rc == EO_OK || err.code == EO_E_TOO_LARGE);
+        ck_assert_uint_eq(g->n_values, g->n_nodes);
+        for (uint32_t i = 0; i < g->n_nodes; i++) {
+            ck_assert_uint_eq(g->values[i].node, i);
+            n_named += g->nodes[i].kind == EO_NODE_INPUT || g->nodes[i].kind == EO_NODE_STATE ? 1 : 0;
+        }
+        for (size_t i = 0; i < 4; i++) {
+            x += eo_graph_find(g, (const char *const[]){"x", "w", "y", "z"}[i]) != EO_NO_VALUE ? 1 : 0;
+        }
+        ck_assert_uint_eq(x, n_named + g->n_outputs); /* no name without its node */
+        ck_assert_uint_le(g->arena.used, limit);
+        ck_assert_uint_lt(limit, 1 << 20);
+        eo_graph_free(g);
+    }
+}
+END_TEST
+
 EO_SUITE("graph", test_build, test_several_outputs, test_errors_name_the_node, test_names, test_constants,
-         test_attrs_are_kept_clean, test_many_nodes)
+         test_attrs_are_kept_clean, test_many_nodes, test_every_limit)

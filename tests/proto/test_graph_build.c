@@ -247,5 +247,22 @@ START_TEST(test_sum_to_refuses)
 }
 END_TEST
 
+START_TEST(test_sum_to_nothing)
+{
+    eo_value x;
+
+    start();
+    x = INPUT("x", EO_FLOAT32, 4);
+    ck_assert_uint_eq(eo_build_sum_to(&b, x, EO_NO_VALUE), EO_NO_VALUE);
+    ck_assert_int_eq(b.status, EO_E_BAD_GRAPH);
+    end();
+    start();
+    x = INPUT("x", EO_FLOAT32, 4);
+    ck_assert_uint_eq(eo_build_sum_to(&b, EO_NO_VALUE, x), EO_NO_VALUE);
+    ck_assert_int_eq(b.status, EO_E_BAD_GRAPH);
+    end();
+}
+END_TEST
+
 EO_SUITE("graph_build", test_every_spelling, test_scalars, test_scalars_refuse, test_first_error_sticks,
-         test_attribute_errors_stick, test_sum_to, test_sum_to_refuses)
+         test_attribute_errors_stick, test_sum_to, test_sum_to_refuses, test_sum_to_nothing)

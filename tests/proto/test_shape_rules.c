@@ -771,6 +771,7 @@ START_TEST(test_unchecked_descriptors)
     struct eo_error err;
 
     ASSERT_CODE(eo_op_infer(op, in, 1, NULL, &out, &err), EO_E_BAD_PARAMS);
+    ck_assert_str_eq(err.contexts[0], "while checking input 0");
     d.n_dims = 9;
     ASSERT_CODE(eo_op_infer(op, in, 1, NULL, &out, &err), EO_E_BAD_PARAMS);
     d = (struct eo_tensor_desc){.dtype = 99};
