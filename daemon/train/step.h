@@ -23,10 +23,21 @@ struct step_config {
     struct optimizer_config optimizer;
     uint64_t seed;
     enum plan_fallback fallback;
+    const int *metrics; /* enum metric_kind; borrowed; their sums follow each other in step_result */
+    int n_metrics;
+    double target_shift; /* see metric_build */
 };
 
+/* Makes buffers and the commit and update plans, and initial parameters from the seed. x must outlive the step. */
 int step_new(const struct step_config *config, struct executor *x, struct train_step **out, struct eo_error *err);
 void step_free(struct train_step *s);
+/* Compiles the compute (evaluation: the forward) plan for batches of n_rows, with memory for their feeds, so that later
+ * calls with this many rows allocate nothing. step_compute and step_evaluate do it themselves when it was not done. Few
+ * row counts are kept (STEP_MAX_PLANS of each); a full batch and the odd last one of two data sets fit. */
+enum { STEP_MAX_PLANS = 8, STEP_MAX_METRIC_SUMS = 8 };
+int step_prepare(struct train_step *s, int64_t n_rows, bool evaluation, struct eo_error *err);
+/* What ran where for whom: "relu (cpu: no float16 kernel), ..." of all plans so far; "" = nothing fell back. */
+const char *step_fallbacks(const struct train_step *s);
 
 /* Host views used by checkpoints, hashing and collectives. On a host-memory device these are the device buffers
  * themselves; otherwise pinned staging that step_pull/step_push synchronise. */
@@ -35,9 +46,11 @@ const struct step_layout_entry *step_layout(const struct train_step *s, uint32_t
 uint64_t step_flat_bytes(const struct train_step *s); /* of params and of grads, padding included */
 void *step_params(struct train_step *s);
 void *step_grads(struct train_step *s);
-void *step_optimizer_state(struct train_step *s, int slot); /* slot 0..optimizer_slots-1; NULL beyond */
-int step_pull(struct train_step *s, struct eo_error *err);  /* device -> host views */
-int step_push(struct train_step *s, struct eo_error *err);  /* host views -> device */
+void *step_optimizer_state(struct train_step *s, int slot);      /* slot 0..optimizer_slots-1; NULL beyond */
+int step_pull(struct train_step *s, struct eo_error *err);       /* device -> host views */
+int step_push(struct train_step *s, struct eo_error *err);       /* host views -> device */
+int step_pull_grads(struct train_step *s, struct eo_error *err); /* the gradients alone, for a collective */
+int step_push_grads(struct train_step *s, struct eo_error *err);
 
 struct step_feed {
     const void *x;      /* rows of the model's input, n_rows of them, host memory, dtype and row shape of the model */
@@ -48,8 +61,8 @@ struct step_feed {
     int64_t step;       /* counter, from 0 */
 };
 struct step_result {
-    double loss_sum;       /* sum of per-sample losses of this rank */
-    double metric_sums[8]; /* per metric: sum over this rank's rows (see metrics.h) */
+    double loss_sum;                          /* sum of per-sample losses of this rank */
+    double metric_sums[STEP_MAX_METRIC_SUMS]; /* per metric its sums over this rank's rows (see metrics.h) */
 };
 /* Compute phase: forward and backward; gradients end in step_grads. */
 int step_compute(struct train_step *s, const struct step_feed *feed, struct step_result *out, struct eo_error *err);

@@ -11,7 +11,7 @@
 
 struct process_group; /* distributed/process_group.h */
 
-enum { TRAINER_MAX_METRICS = 12 };
+enum { TRAINER_MAX_METRICS = 16 /* loss and 4 metrics, of training, validation and test */ };
 struct trainer_metric {
     char name[24]; /* "loss", "accuracy", "val_loss", ... */
     double value;
@@ -43,8 +43,9 @@ struct trainer_config {
     struct executor *executor;
     struct process_group *group; /* NULL: one rank */
     const char *output_dir;      /* model.safetensors, manifest.json, history.csv, run.json, checkpoints/ */
-    const char *resume_dir;  /* a checkpoint directory to go on from; "" = none; "auto": newest valid in output_dir */
-    const _Atomic int *stop; /* 0 run, 1 cancel with a checkpoint, 2 drain with a checkpoint */
+    const char *resume_dir;    /* a checkpoint directory to go on from; "" = none; "auto": newest valid in output_dir */
+    const _Atomic int *stop;   /* 0 run, 1 cancel with a checkpoint, 2 drain with a checkpoint; NULL: nobody asks */
+    uint64_t data_limit_bytes; /* memory for one data file; 0 = TRAINER_DATA_LIMIT */
     struct trainer_callbacks callbacks;
 };
 
@@ -57,6 +58,15 @@ struct trainer_result {
     bool stopped; /* by *stop: state is in the newest checkpoint */
 };
 
+#define TRAINER_DATA_LIMIT ((uint64_t)16 << 30)
+
+/* Trains to the end, or until *stop; with a group all ranks call it with equal specs. Rank 0 alone writes the output
+ * directory, and its checkpoint is what all go on from. On an error the group is aborted. stop 1 and 2 both end with a
+ * checkpoint, the files of the output directory and EO_OK (stopped is set).
+ * Errors: those of data_load, plan_compile and checkpoints; NON_FINITE, TIME_LIMIT (after a checkpoint), PEER_LOST,
+ * PEER_TIMEOUT, DIVERGED, COLLECTIVE_MISMATCH. */
 int trainer_run(const struct trainer_config *config, struct trainer_result *out, struct eo_error *err);
+/* What all ranks must agree on before they open a group: names, dtypes and shapes of the parameters, and the spec. */
+int trainer_layout_hash(const struct job_spec *spec, uint8_t out[32], struct eo_error *err);
 
 #endif
