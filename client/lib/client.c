@@ -191,6 +191,7 @@ static int create_tensor(everyo_client *c, int dtype, const int64_t *shape, int 
         }
     }
     if (rc != EO_OK) {
+        eo_handles_give(&c->handles, id);
         return everyo_fail(error, &err);
     }
     everyo_set_tensor(out, id, &d);
@@ -236,13 +237,14 @@ int everyo_tensor_read(everyo_client *c, const everyo_tensor *t, void *out, size
     }
     const uint64_t chunk = eo_connection_facts(c->connection)->chunk_limit;
     uint64_t done = 0;
-    do { /* at least once: an empty tensor may be poisoned too */
-        if (rc == EO_OK) {
-            uint64_t n = EO_MIN(chunk, total - done);
-            rc = read_chunk(c, t->id, out, done, n, &err);
-            done += n;
+    while (rc == EO_OK) { /* at least once: an empty tensor may be poisoned too */
+        const uint64_t n = EO_MIN(chunk, total - done);
+        rc = read_chunk(c, t->id, out, done, n, &err);
+        done += n;
+        if (done == total) {
+            break;
         }
-    } while (rc == EO_OK && done < total);
+    }
     return rc == EO_OK ? EO_OK : everyo_fail(error, &err);
 }
 
@@ -295,44 +297,58 @@ static int infer_op(const struct eo_op_schema *row, const char *attrs_text, cons
     return rc != EO_OK ? rc : eo_op_infer(row, in_at, n_inputs, attrs, out, err);
 }
 
+static void pack_handles(struct eo_bytes *p, const char *key, const uint64_t *ids, int n)
+{
+    eo_pack_str(p, key);
+    eo_pack_array(p, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        eo_handle_pack(p, ids[i]);
+    }
+}
+
+static int send_op(everyo_client *c, const struct eo_op_schema *row, const struct eo_attrs *attrs,
+                   const uint64_t *inputs, int n_inputs, const uint64_t *outputs, int n_outputs, struct eo_error *err)
+{
+    struct eo_bytes p;
+    eo_bytes_init(&p, EO_ENVELOPE_MAX);
+    eo_pack_map(&p, 4);
+    eo_pack_kv_str(&p, "op", row->name);
+    eo_pack_str(&p, "attrs");
+    eo_attrs_pack(&p, row, attrs);
+    pack_handles(&p, "inputs", inputs, n_inputs);
+    pack_handles(&p, "outputs", outputs, n_outputs);
+    int rc = eo_connection_request(c->connection, "op.run", &p, NULL, 0, NULL, err);
+    eo_bytes_fini(&p);
+    return rc;
+}
+
 int everyo_op(everyo_client *c, const char *op, const char *attrs_text, const everyo_tensor *inputs, int n_inputs,
               everyo_tensor *outputs, int n_outputs, everyo_error *error)
 {
     struct eo_error err = {0};
     struct eo_attrs attrs;
     struct eo_tensor_desc out[EO_MAX_OUTPUTS];
-    uint64_t ids[EO_MAX_OUTPUTS];
+    uint64_t in_ids[EO_MAX_INPUTS];
+    uint64_t out_ids[EO_MAX_OUTPUTS] = {0};
     const struct eo_op_schema *row = everyo_op_row(op, &err);
     int rc = row == NULL ? err.code : infer_op(row, attrs_text, inputs, n_inputs, n_outputs, &attrs, out, &err);
+    for (int i = 0; rc == EO_OK && i < n_inputs; i++) {
+        in_ids[i] = inputs[i].id;
+    }
     for (int i = 0; rc == EO_OK && i < n_outputs; i++) {
-        rc = eo_handles_take(&c->handles, &ids[i], &err);
+        rc = eo_handles_take(&c->handles, &out_ids[i], &err);
+    }
+    if (rc == EO_OK) {
+        rc = send_op(c, row, &attrs, in_ids, n_inputs, out_ids, n_outputs, &err);
     }
     if (rc != EO_OK) {
-        return everyo_fail(error, &err);
-    }
-    struct eo_bytes p;
-    eo_bytes_init(&p, EO_ENVELOPE_MAX);
-    eo_pack_map(&p, 4);
-    eo_pack_kv_str(&p, "op", row->name);
-    eo_pack_str(&p, "attrs");
-    eo_attrs_pack(&p, row, &attrs);
-    eo_pack_str(&p, "inputs");
-    eo_pack_array(&p, (size_t)n_inputs);
-    for (int i = 0; i < n_inputs; i++) {
-        eo_handle_pack(&p, inputs[i].id);
-    }
-    eo_pack_str(&p, "outputs");
-    eo_pack_array(&p, (size_t)n_outputs);
-    for (int i = 0; i < n_outputs; i++) {
-        eo_handle_pack(&p, ids[i]);
-    }
-    rc = eo_connection_request(c->connection, "op.run", &p, NULL, 0, NULL, &err);
-    eo_bytes_fini(&p);
-    if (rc != EO_OK) {
+        for (int i = 0; i < EO_MAX_OUTPUTS; i++) {
+            eo_handles_give(&c->handles, out_ids[i]);
+        }
         return everyo_fail(error, &err);
     }
     for (int i = 0; i < n_outputs; i++) {
-        everyo_set_tensor(&outputs[i], ids[i], &out[i]);
+        everyo_set_tensor(&outputs[i], out_ids[i], &out[i]);
     }
     return EO_OK;
 }

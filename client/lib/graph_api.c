@@ -3,6 +3,7 @@
 #include "client/lib/client_internal.h"
 #include "proto/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,8 @@ enum { MAX_GRADIENTS = 16, MAX_WRT = 256 };
 
 struct gradient_request {
     const char *of;
-    const char *prefix;
-    const char **wrt;
+    const char **wrt; /* n_wrt each */
+    const char **as;
     int n_wrt;
 };
 
@@ -23,7 +24,7 @@ struct everyo_graph {
 };
 
 struct plan_output {
-    char name[96];
+    char name[EO_GRAPH_MAX_NAME + 1];
     struct eo_tensor_desc desc;
 };
 
@@ -88,9 +89,16 @@ void everyo_graph_output(everyo_graph *g, const char *name, everyo_value value)
     }
 }
 
-static const char *keep(everyo_graph *g, const char *text)
+/* prefix and name as one name of the graph; NULL raises. */
+static const char *keep(everyo_graph *g, const char *prefix, const char *name)
 {
-    const char *copy = eo_arena_strndup(&g->graph->arena, text, strlen(text));
+    char text[EO_GRAPH_MAX_NAME + 1];
+    const int n = snprintf(text, sizeof text, "%s%s", prefix, name);
+    if (n < 0 || n >= (int)sizeof text) {
+        EO_RAISE(&g->first, EO_E_BAD_GRAPH, "a name of a gradient has more than %d bytes", EO_GRAPH_MAX_NAME);
+        return NULL;
+    }
+    const char *copy = eo_arena_strndup(&g->graph->arena, text, (size_t)n);
     if (copy == NULL) {
         EO_RAISE(&g->first, EO_E_NO_MEMORY, "no memory for a name");
     }
@@ -107,22 +115,31 @@ void everyo_graph_gradient(everyo_graph *g, const char *of, const char *const *w
                  MAX_WRT);
         return;
     }
-    struct gradient_request *r = &g->gradients[g->n_gradients];
-    r->wrt = eo_arena_alloc_n(&g->graph->arena, (size_t)n_wrt, sizeof *r->wrt);
-    if (r->wrt == NULL) {
+    struct gradient_request r = {.n_wrt = n_wrt};
+    r.wrt = eo_arena_alloc_n(&g->graph->arena, (size_t)n_wrt, sizeof *r.wrt);
+    r.as = eo_arena_alloc_n(&g->graph->arena, (size_t)n_wrt, sizeof *r.as);
+    if (r.wrt == NULL || r.as == NULL) {
         EO_RAISE(&g->first, EO_E_NO_MEMORY, "no memory for %d names", n_wrt);
         return;
     }
-    r->of = keep(g, of);
-    r->prefix = keep(g, as_prefix);
-    r->n_wrt = n_wrt;
-    for (int i = 0; i < n_wrt; i++) {
-        r->wrt[i] = keep(g, wrt[i]);
+    r.of = keep(g, "", of);
+    for (int i = 0; i < n_wrt && g->first.code == 0; i++) {
+        r.wrt[i] = keep(g, "", wrt[i]);
+        r.as[i] = keep(g, as_prefix, wrt[i]);
     }
-    g->n_gradients++;
+    g->gradients[g->n_gradients++] = r; /* with an error sticking, it is never looked at */
 }
 
 /* ---- plans ---- */
+
+static void pack_names(struct eo_bytes *p, const char *key, const char *const *names, int n)
+{
+    eo_pack_str(p, key);
+    eo_pack_array(p, (size_t)n);
+    for (int i = 0; i < n; i++) {
+        eo_pack_str(p, names[i]);
+    }
+}
 
 static void pack_gradients(struct eo_bytes *p, const everyo_graph *g)
 {
@@ -132,24 +149,8 @@ static void pack_gradients(struct eo_bytes *p, const everyo_graph *g)
         const struct gradient_request *r = &g->gradients[i];
         eo_pack_map(p, 3);
         eo_pack_kv_str(p, "of", r->of);
-        eo_pack_str(p, "wrt");
-        eo_pack_array(p, (size_t)r->n_wrt);
-        for (int j = 0; j < r->n_wrt; j++) {
-            eo_pack_str(p, r->wrt[j]);
-        }
-        eo_pack_str(p, "as");
-        eo_pack_array(p, (size_t)r->n_wrt);
-        for (int j = 0; j < r->n_wrt; j++) {
-            const size_t n_prefix = strlen(r->prefix);
-            char name[256];
-            if (n_prefix + strlen(r->wrt[j]) >= sizeof name) {
-                p->failed = true;
-                return;
-            }
-            memcpy(name, r->prefix, n_prefix);
-            memcpy(name + n_prefix, r->wrt[j], strlen(r->wrt[j]) + 1);
-            eo_pack_str(p, name);
-        }
+        pack_names(p, "wrt", r->wrt, r->n_wrt);
+        pack_names(p, "as", r->as, r->n_wrt);
     }
 }
 
@@ -270,6 +271,10 @@ int everyo_plan_run(everyo_plan *p, const char *const *feed_names, const everyo_
 {
     struct eo_error err = {0};
     everyo_client *c = p->client;
+    if (n_feeds < 0 || n_fetches < 0) {
+        EO_RAISE(&err, EO_E_BAD_ARITY, "%d feeds and %d fetches", n_feeds, n_fetches);
+        return everyo_fail(error, &err);
+    }
     everyo_tensor *made = calloc((size_t)EO_MAX(n_fetches, 1), sizeof *made);
     int rc = made != NULL ? EO_OK : EO_RAISE(&err, EO_E_NO_MEMORY, "no memory for %d fetches", n_fetches);
     for (int i = 0; i < n_fetches && rc == EO_OK; i++) {

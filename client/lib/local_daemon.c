@@ -22,6 +22,7 @@ enum { READY_TIMEOUT_MS = 10000, STOP_TIMEOUT_MS = 5000, LIFELINE_FD = 3 };
 
 struct eo_local_daemon {
     char dir[256];
+    pid_t owner; /* a fork's child must not stop its parent's daemon */
     pid_t pid;
     int lifeline; /* write end of a pipe: the daemon ends when it closes, however this process ends */
 };
@@ -67,6 +68,39 @@ static int find_daemon(char *out, size_t size, struct eo_error *err)
     return EO_E_UNREACHABLE;
 }
 
+/* Its own process group: Ctrl-C on the terminal is for the command, which then cancels in good order. What this process
+ * does about signals is not the daemon's way. Standard output belongs to the command's results. */
+static int spawn_with(pid_t *out_pid, const char *program, char *const *argv, int lifeline_fd)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    sigset_t none;
+    sigset_t handled;
+    sigemptyset(&none);
+    sigemptyset(&handled);
+    sigaddset(&handled, SIGINT);
+    sigaddset(&handled, SIGTERM);
+    sigaddset(&handled, SIGPIPE);
+    int errnum = posix_spawn_file_actions_init(&actions);
+    if (errnum != 0) {
+        return errnum;
+    }
+    errnum = posix_spawnattr_init(&attr);
+    if (errnum == 0) {
+        posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions, lifeline_fd, LIFELINE_FD);
+        posix_spawnattr_setpgroup(&attr, 0);
+        posix_spawnattr_setsigmask(&attr, &none);
+        posix_spawnattr_setsigdefault(&attr, &handled);
+        posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+        errnum = posix_spawn(out_pid, program, &actions, &attr, argv, environ);
+        posix_spawnattr_destroy(&attr);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return errnum;
+}
+
 static int spawn_daemon(struct eo_local_daemon *d, const char *program, const char *socket_arg, const char *port_file,
                         struct eo_error *err)
 {
@@ -85,23 +119,10 @@ static int spawn_daemon(struct eo_local_daemon *d, const char *program, const ch
         const char **in;
         char *const *out;
     } args = {.in = argv}; /* posix_spawn does not write to its arguments, POSIX says */
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    /* dup2 also clears close-on-exec in the child. When the pipe already is LIFELINE_FD, a detour does it. */
-    int read_end = lifeline[0];
-    if (read_end == LIFELINE_FD) {
-        read_end = fcntl(lifeline[0], F_DUPFD_CLOEXEC, LIFELINE_FD + 1);
-    }
-    posix_spawn_file_actions_adddup2(&actions, read_end, LIFELINE_FD);
-    posix_spawnattr_t attr;
-    posix_spawnattr_init(&attr);
-    /* Its own process group: Ctrl-C on the terminal is for the command, which then cancels in good order. */
-    posix_spawnattr_setpgroup(&attr, 0);
-    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
-    int errnum = posix_spawn(&d->pid, program, &actions, &attr, args.out, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attr);
-    if (read_end != lifeline[0]) {
+    /* Beyond the descriptors that the child's set-up writes over. */
+    const int read_end = fcntl(lifeline[0], F_DUPFD_CLOEXEC, LIFELINE_FD + 1);
+    const int errnum = read_end < 0 ? errno : spawn_with(&d->pid, program, args.out, read_end);
+    if (read_end >= 0) {
         close(read_end);
     }
     close(lifeline[0]);
@@ -168,6 +189,7 @@ int eo_local_daemon_start(struct eo_local_daemon **out, struct eo_endpoint *out_
     if (d == NULL) {
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for the private daemon");
     }
+    d->owner = getpid();
     d->pid = -1;
     d->lifeline = -1;
     char program[1100];
@@ -201,7 +223,8 @@ void eo_local_daemon_stop(struct eo_local_daemon *d)
     if (d == NULL) {
         return;
     }
-    if (d->pid > 0) {
+    const bool owned = d->owner == getpid();
+    if (owned && d->pid > 0) {
         kill(d->pid, SIGTERM);
         int pidfd = open_pidfd(d->pid);
         struct pollfd pfd = {.fd = pidfd, .events = POLLIN};
@@ -217,7 +240,7 @@ void eo_local_daemon_stop(struct eo_local_daemon *d)
     if (d->lifeline >= 0) {
         close(d->lifeline);
     }
-    if (d->dir[0] != '\0') {
+    if (owned && d->dir[0] != '\0') {
         eo_dir_remove(d->dir, NULL);
     }
     free(d);

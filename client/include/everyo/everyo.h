@@ -1,13 +1,13 @@
 /* libeveryo: talk to everyod from C. C99-clean and C++-safe.
  *
  * Model: a client is one connection with one session. Calls are synchronous; those that return nothing of interest
- * (create, upload, run, free) are pipelined: they return as soon as the request is queued, and an error surfaces at the
- * next call that needs an answer (download, sync), with the first cause. A failed call poisons its outputs.
+ * (create, run, free) are pipelined: they return as soon as the request is queued. A call that fails later poisons its
+ * outputs: reading one, or anything computed from it, returns the first cause, and so does the next everyo_sync.
  *
  * Ownership: what a _new, _create or _connect function made is freed by the matching _free or _close, NULL allowed.
  * Strings returned by accessors live as long as their object. Out-arguments are untouched on failure. Thread-safety:
  * one everyo_client (and what was made from it) belongs to one thread at a time; different clients are independent.
- * After fork the child must not use the parent's clients; calls in it fail with EVERYO_E_FORKED.
+ * After fork the child must not use the parent's clients: calls in it fail with 1008, everyo_close is allowed.
  *
  * Every function that can fail returns 0 or a positive error number (docs/errors; `everyo explain 2001`), and fills
  * *err when err is not NULL. */
@@ -102,6 +102,7 @@ EVERYO_API everyo_graph *everyo_graph_new(void);
 EVERYO_API void everyo_graph_free(everyo_graph *g);
 EVERYO_API everyo_value everyo_graph_input(everyo_graph *g, const char *name, int dtype, const int64_t *shape,
                                            int n_dims);
+/* The value of the op's first output. */
 EVERYO_API everyo_value everyo_graph_op(everyo_graph *g, const char *op, const char *attrs, const everyo_value *inputs,
                                         int n_inputs);
 EVERYO_API void everyo_graph_output(everyo_graph *g, const char *name, everyo_value value);
@@ -110,7 +111,7 @@ EVERYO_API void everyo_graph_gradient(everyo_graph *g, const char *of, const cha
                                       const char *as_prefix);
 EVERYO_API int everyo_plan_create(everyo_client *c, const everyo_graph *g, const char *device, everyo_plan **out,
                                   everyo_error *err);
-EVERYO_API void everyo_plan_free(everyo_plan *p);
+EVERYO_API void everyo_plan_free(everyo_plan *p); /* before its client is closed */
 /* feeds by name; outputs by name receive new tensors. */
 EVERYO_API int everyo_plan_run(everyo_plan *p, const char *const *feed_names, const everyo_tensor *feeds, int n_feeds,
                                const char *const *fetch_names, everyo_tensor *fetches, int n_fetches,
