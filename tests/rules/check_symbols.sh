@@ -15,6 +15,6 @@ for archive in "$@"; do
   # Instrumentation (sanitizers, gcov, fuzzer) adds reserved names that begin with two underscores.
   nm "${dynamic[@]}" --extern-only --defined-only "$archive" 2>/dev/null | awk -v lib="$(basename "$archive")" '
     /:$/ { object = $1; sub(/:$/, "", object) }
-    NF == 3 && $3 !~ /^(eo_|__)/ { print lib (object == "" ? "" : "(" object ")") ":1: external symbol " $3 " lacks the prefix eo_" }' | report
+    NF == 3 && $3 !~ /^(eo_|everyo_|__)/ { print lib (object == "" ? "" : "(" object ")") ":1: external symbol " $3 " lacks the prefix eo_ (public: everyo_)" }' | report
 done
 verdict "$n" libraries
