@@ -46,18 +46,35 @@ struct config {
 enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_HELP, CONFIG_VERSION };
 
 /* Parses the command line and the file it names. Errors: USAGE (unknown option with a suggestion, bad value), CONFIG
- * (file, line, key, nearest valid key), NO_FILE. */
-int config_parse(int argc, char **argv, struct config *out, enum config_action *out_action, struct eo_error *err);
-/* What the file says; exposed for --check-config and tests. file_name is for messages. */
+ * (the file cannot be read; file, line, key, nearest valid key; rules between options). */
+int config_parse(int argc, char *const *argv, struct config *out, enum config_action *out_action, struct eo_error *err);
+/* Takes the RELOAD rows of next over. Returns how many START rows differ and so need a restart. */
+int config_reload(struct config *c, const struct config *next);
+/* What a file says, on top of c; exposed for tests. file_name is for messages. */
 int config_parse_text(const char *text, size_t size, const char *file_name, struct config *c, struct eo_error *err);
 void config_defaults(struct config *c);
-/* Rules between rows: off loopback needs --insecure, unix paths fit, and so on. */
+/* Rules between rows: off loopback needs --insecure, listeners differ, and so on. */
 int config_check(const struct config *c, struct eo_error *err);
 void config_help(struct eo_bytes *out);
 
 /* Facts of rows for the man page and tests. */
+enum config_kind {
+    KIND_LISTEN,
+    KIND_ADDRESS,
+    KIND_PATH,
+    KIND_PATHS,
+    KIND_FLAG,
+    KIND_COUNT,
+    KIND_SIZE,
+    KIND_DURATION,
+    KIND_LEVEL,
+    KIND_FORMAT
+};
 struct config_row {
-    const char *name, *flag, *key, *kind, *argument, *default_text, *help;
+    const char *name, *flag, *key, *argument, *default_text, *help;
+    enum config_kind kind;
+    uint64_t min, max;
+    bool reload;
 };
 int config_row_count(void);
 const struct config_row *config_row(int i);

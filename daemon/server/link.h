@@ -39,6 +39,7 @@ int link_send(struct link *l, const struct segment *segments, int n_segments, ui
               void *ctx, struct eo_error *err);
 /* After ready of a hello with role "data": takes the descriptor out of the loop and frees the link. */
 int link_detach(struct link *l);
+bool link_is_open(const struct link *l); /* false in replies that come because it ends; closed follows those */
 const struct eo_endpoint *link_endpoint(const struct link *l);
 
 #endif

@@ -13,10 +13,11 @@ struct loop;
 typedef void (*loop_fn)(void *ctx);
 
 int loop_new(struct loop **out, struct eo_error *err);
-void loop_free(struct loop *l); /* closes what is left and waits for work that has started; NULL is fine */
+void loop_settle(struct loop *l); /* turns until no loop_work is under way */
+void loop_free(struct loop *l); /* settles, closes what is left and waits for work that has started; NULL is fine */
 void loop_run(struct loop *l);  /* until loop_stop */
 void loop_stop(struct loop *l);
-const char *loop_library(void); /* "libuv 1.44.2" without the name: "1.44.2" */
+const char *loop_library(void); /* version, "1.44.2" */
 
 /* ---- timers ---- */
 struct loop_timer;
@@ -62,11 +63,17 @@ int loop_spawn(struct loop *l, const char *path, char *const *argv, int control_
                pid_t *out_pid, struct eo_error *err);
 
 /* ---- low latency ---- */
-/* While work is under way and the other side answers within microseconds, sleeping costs more than looking. poll is
- * called between looks at the descriptors; it returns true when it found something. Calling loop_expect says that
- * something is expected now; the loop then spins at most 50 us (less after each vain spin, nothing when idle, nothing
- * on one CPU). */
-void loop_spin(struct loop *l, bool (*poll)(void *ctx), void *ctx);
+/* While the other side answers within microseconds, sleeping costs more than looking. loop_expect says that something
+ * is expected now: the loop then looks at descriptors and at the spinner without sleeping, for at most 50 us (less
+ * after vain spins; never where only one CPU may be used). begin and end frame each such time; poll and end return
+ * whether they found something. */
+struct loop_spinner {
+    void *ctx;
+    void (*begin)(void *ctx);
+    bool (*poll)(void *ctx);
+    bool (*end)(void *ctx);
+};
+void loop_set_spinner(struct loop *l, const struct loop_spinner *spinner, int n_cpus);
 void loop_expect(struct loop *l);
 
 #endif

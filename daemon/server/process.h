@@ -3,6 +3,7 @@
 #ifndef EO_DAEMON_SERVER_PROCESS_H
 #define EO_DAEMON_SERVER_PROCESS_H
 
+#include "daemon/server/loop.h"
 #include "proto/base/bytes.h"
 #include "proto/codec.h"
 #include "proto/message_schema.h"
@@ -42,8 +43,16 @@ int worker_process_send_params(struct worker_process *w, enum eo_message m, cons
 int worker_process_send_fd(struct worker_process *w, int fd, const void *tag, size_t size, struct eo_error *err);
 
 pid_t worker_process_pid(const struct worker_process *w);
+bool worker_process_gone(const struct worker_process *w); /* it has ended; exited is about to be called */
 uint32_t worker_process_in_flight(const struct worker_process *w);
-void worker_process_close(struct worker_process *w); /* asks it to end: closes the control socket; exited follows */
-void worker_process_kill(struct worker_process *w);  /* SIGKILL; exited follows */
+const char *worker_process_label(const struct worker_process *w); /* "everyod-worker --device cpu (pid 4711)" */
+/* Asks it to end by closing the control socket; after 5 s it is killed. exited follows. close: its end was not wanted
+ * by us (it is logged as a loss); end: it was. */
+void worker_process_close(struct worker_process *w);
+void worker_process_end(struct worker_process *w);
+void worker_process_kill(struct worker_process *w);                         /* SIGKILL; exited follows */
+struct worker_process *worker_process_next(const struct worker_process *w); /* of server.workers */
+/* Looks at the rings of all workers while the loop spins. */
+void worker_process_spinner(struct server *s, struct loop_spinner *out);
 
 #endif

@@ -5,6 +5,7 @@
 #include "daemon/server/config.h"
 #include "daemon/server/connection.h"
 #include "daemon/server/loop.h"
+#include "daemon/server/stream.h"
 
 enum { SERVER_MAX_LISTEN = 8, SERVER_NODE_SIZE = 33 };
 
@@ -34,11 +35,13 @@ struct listener;
 struct server {
     const struct config *config;
     struct loop *loop;
+    struct stream_hub hub;
     char node[SERVER_NODE_SIZE]; /* random identity of this state directory, hex */
     char state_dir[1024];        /* absolute */
     char worker_path[1024];      /* everyod-worker beside this program or in libexec */
     uint64_t start_ns;
     int n_threads;               /* by --threads, affinity and cgroup */
+    int n_cpus;                  /* by affinity and cgroup */
     uint64_t memory_limit_bytes; /* by --memory-limit, cgroup and memory of the host */
     bool draining;
 
@@ -49,6 +52,7 @@ struct server {
     struct listener *listeners[SERVER_MAX_LISTEN];
     int n_listeners;
     struct connection *connections; /* list */
+    struct worker_process *workers; /* list, of devices and jobs */
     uint32_t n_connections;
     uint64_t buffered_bytes; /* payloads held by requests */
     struct eo_bytes scratch; /* outgoing envelopes are packed here */
@@ -57,6 +61,7 @@ struct server {
     struct server_private *private_;
 };
 
+void server_set_args(struct server *s, int argc, char *const *argv); /* what SIGHUP reads again */
 int server_init(struct server *s, const struct config *c,
                 struct eo_error *err);                     /* state directory, lock, node, modules */
 int server_listen(struct server *s, struct eo_error *err); /* listeners, port file, READY=1 */
@@ -64,6 +69,10 @@ int server_run(struct server *s);                          /* returns the exit c
 void server_fini(struct server *s);
 /* A module became idle while draining. */
 void server_drained(struct server *s);
+/* Answers made between cork and uncork leave in one write per connection. Calls nest. */
+void server_cork(struct server *s);
+void server_uncork(struct server *s);
+void server_worker_gone(struct server *s);                     /* process.c: one less in workers */
 const char *server_listen_text(const struct server *s, int i); /* "127.0.0.1:17743" */
 /* The address other hosts should use: --advertise, else the first listener that is not loopback, else the first. */
 const char *server_advertise(const struct server *s);

@@ -9,7 +9,7 @@
 #include "daemon/worker/shm.h"
 #include "proto/base/bytes.h"
 
-enum { RING_BYTES = 4 << 20, RING_RECORD_MAX = (1 << 20) + 4096 };
+enum { RING_BYTES = 2 << 20, RING_RECORD_MAX = (1 << 20) + 4096 };
 
 struct ring; /* lies in shared memory */
 
@@ -35,6 +35,7 @@ bool ring_readable(const struct ring_pair *p);
 int ring_receive(struct ring_pair *p, struct eo_bytes *out, bool *out_got, struct eo_error *err);
 /* Announces that this side goes to sleep; returns false when something arrived meanwhile (do not sleep then). */
 bool ring_prepare_sleep(struct ring_pair *p);
+void ring_awake(struct ring_pair *p); /* withdraws the announcement: the other side need not wake us while we look */
 void ring_woken(struct ring_pair *p); /* after sleeping: drains wake_me, withdraws the announcement */
 
 #endif
