@@ -151,23 +151,39 @@ static void drop_oldest(struct executor *x)
     x->counters.evictions++;
 }
 
+/* Queued work may still use a plan that goes; its errors are reported here, for nobody else will ask. */
+static int make_room(struct executor *x, const struct plan *plan, struct eo_error *err)
+{
+    uint64_t bytes = plan_stats(plan)->constant_bytes;
+    bool synced = false;
+
+    while (x->n_entries == EXECUTOR_MAX_PLANS ||
+           (x->n_entries > 0 && x->constant_bytes + bytes > EXECUTOR_MAX_CONSTANT_BYTES)) {
+        int rc = synced ? EO_OK : wait_for_device(x, err);
+
+        if (rc != EO_OK) {
+            return rc;
+        }
+        synced = true;
+        drop_oldest(x);
+    }
+    return EO_OK;
+}
+
 static int insert(struct executor *x, uint64_t hash, const void *key, size_t key_size, struct plan *plan,
                   struct eo_error *err)
 {
-    uint64_t bytes = plan_stats(plan)->constant_bytes;
     void *copy = malloc(key_size);
+    int rc = copy == NULL ? EO_RAISE(err, EO_E_NO_MEMORY, "no memory to keep a plan") : make_room(x, plan, err);
 
-    if (copy == NULL) {
+    if (rc != EO_OK) {
+        free(copy);
         plan_free(plan);
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to keep a plan");
-    }
-    while (x->n_entries == EXECUTOR_MAX_PLANS ||
-           (x->n_entries > 0 && x->constant_bytes + bytes > EXECUTOR_MAX_CONSTANT_BYTES)) {
-        drop_oldest(x);
+        return rc;
     }
     memcpy(copy, key, key_size);
     x->entries[x->n_entries++] = (struct entry){hash, ++x->tick, plan, copy, key_size};
-    x->constant_bytes += bytes;
+    x->constant_bytes += plan_stats(plan)->constant_bytes;
     return EO_OK;
 }
 

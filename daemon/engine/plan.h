@@ -2,8 +2,9 @@
  * serves any executor of the device. Made once, run many times; running allocates nothing.
  *
  * Passes, in order: copy with dead code removed, composites lowered unless the backend claims them, constant folding,
- * common subexpressions, transposes folded into matmul, element-wise fusion (where the backend claims the program),
- * in-place where the kernel allows, liveness-based offsets in one arena.
+ * exact simplifications, transposes folded into matmul, common subexpressions, reshapes as views, element-wise fusion
+ * (where the backend claims the program), results written straight to their place, in-place where the kernel allows,
+ * liveness-based offsets in one arena.
  *
  * A training step is three plans over shared buffers (train/step.h): compute (forward, backward; gradients are written
  * into the bucket buffer), commit (squared norm of the reduced buckets), update (optimizer on the flat state). State is
