@@ -146,8 +146,14 @@ static int unknown_option(enum cli_program program, const char *word, struct eo_
 {
     char quoted[100];
     struct name_list list = {.n = 0};
+    uint32_t taken = OPT(HELP) | OPT(VERSION);
+    for (int i = 0; i < CLI_N_COMMANDS; i++) {
+        taken |= cli_commands[i].program == program ? cli_commands[i].options : 0;
+    }
     for (int i = 0; i < CLI_N_OPTIONS; i++) {
-        list.names[list.n++] = cli_options[i].long_name;
+        if ((taken & (1u << i)) != 0) {
+            list.names[list.n++] = cli_options[i].long_name;
+        }
     }
     EO_RAISE(err, EO_E_USAGE, "unknown option %s", eo_quote(word, strlen(word), quoted, sizeof quoted));
     const char *near = eo_nearest(word, name_at, &list, list.n);
@@ -201,6 +207,10 @@ static int store_option(struct cli *cli, int option, const char *value, struct e
     const struct cli_option_row *o = &cli_options[option];
     if (cli->given[option] && !o->repeatable && o->value[0] != '\0') {
         EO_RAISE(err, EO_E_USAGE, "%s is given twice", o->long_name);
+        return usage_error(cli->program, err, "");
+    }
+    if (o->value[0] != '\0' && value[0] == '\0') { /* such as -H "$UNSET", which must not mean the default */
+        EO_RAISE(err, EO_E_USAGE, "the value of %s is empty", o->long_name);
         return usage_error(cli->program, err, "");
     }
     cli->given[option] = true;
@@ -327,6 +337,9 @@ int cli_main(enum cli_program program, int argc, char **argv)
     rc = check_command(&cli, &err);
     if (rc != EO_OK) {
         return report_failure(&err);
+    }
+    if (cli.given[CLI_OPT_QUIET]) {
+        progress_off();
     }
     int exit_code = command_functions[cli.command](&cli);
     if (fflush(stdout) != 0 || ferror(stdout)) {

@@ -51,26 +51,116 @@ static void bash_program(enum cli_program program)
            function, name);
 }
 
-/* zsh runs bash completions through bashcompinit. */
+/* A text inside single quotes, with the characters of `escaped` behind a backslash. zsh and fish differ in how a single
+ * quote is written: zsh closes, writes \\' and opens again, fish takes the backslash inside. */
+static void quoted(const char *text, const char *escaped, const char *single_quote)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            fputs(single_quote, stdout);
+        } else {
+            if (strchr(escaped, *text) != NULL) {
+                putchar('\\');
+            }
+            putchar(*text);
+        }
+    }
+}
+
+static void zsh_text(const char *text)
+{
+    quoted(text, "[]:\\", "'\\''");
+}
+
+static void fish_text(const char *text)
+{
+    quoted(text, "\\", "\\'");
+}
+
+/* One line of _arguments: '(-o --output)'{-o,--output}'[help]:DIR:_files'. */
+static void zsh_option(const struct cli_option_row *o)
+{
+    const char *action = strcmp(o->value, "DIR") == 0 ? "_files -/" : strcmp(o->value, "FILE") == 0 ? "_files" : " ";
+    fputs("                ", stdout);
+    if (o->repeatable) {
+        fputs("'*'", stdout);
+    } else if (o->short_name[0] != '\0') {
+        printf("'(%s %s)'", o->short_name, o->long_name);
+    }
+    if (o->short_name[0] != '\0') {
+        printf("{%s,%s}'[", o->short_name, o->long_name);
+    } else {
+        printf("%s'[", o->long_name);
+    }
+    zsh_text(o->help);
+    if (o->value[0] != '\0') {
+        fputs("]:", stdout);
+        zsh_text(o->value);
+        printf(":%s' \\\n", action);
+    } else {
+        fputs("]' \\\n", stdout);
+    }
+}
+
+static void zsh_program(enum cli_program program)
+{
+    printf("_%s() {\n    local -a commands=(\n", program == CLI_EVERYO ? "everyo_tool" : "everyo_submit");
+    for (int i = 0; i < CLI_N_COMMANDS; i++) {
+        if (cli_commands[i].program == program) {
+            printf("        '%s:", cli_commands[i].name);
+            zsh_text(cli_commands[i].summary);
+            fputs("'\n", stdout);
+        }
+    }
+    puts("    )\n    local word command=\n    for word in ${words[2,CURRENT-1]}; do\n"
+         "        if (( ${commands[(I)$word:*]} )); then\n            command=$word\n            break\n        fi\n"
+         "    done\n    case $command in");
+    for (int i = 0; i < CLI_N_COMMANDS; i++) {
+        const struct cli_command_row *c = &cli_commands[i];
+        if (c->program == program) {
+            printf("        %s)\n            _arguments \\\n", c->name);
+            for (int k = 0; k < CLI_N_OPTIONS; k++) {
+                if ((c->options & (1u << k)) != 0) {
+                    zsh_option(&cli_options[k]);
+                }
+            }
+            puts("                '*:argument:_files' ;;");
+        }
+    }
+    printf("        *)\n            _describe command commands\n%s    esac\n}\n",
+           program == CLI_SUBMIT ? "            _files -g '*.yaml'\n" : "");
+}
+
 static void zsh_script(void)
 {
-    puts("autoload -U +X bashcompinit && bashcompinit");
-    bash_program(CLI_EVERYO);
-    bash_program(CLI_SUBMIT);
+    puts("#compdef everyo everyo-submit");
+    zsh_program(CLI_EVERYO);
+    zsh_program(CLI_SUBMIT);
+    puts("if [[ $service == everyo-submit ]]; then\n    _everyo_submit \"$@\"\nelse\n    _everyo_tool \"$@\"\nfi");
+}
+
+static void fish_option(const struct cli_command_row *c, const struct cli_option_row *o)
+{
+    printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s", cli_program_name(c->program), c->name,
+           o->long_name + 2);
+    if (o->short_name[0] != '\0') {
+        printf(" -s %s", o->short_name + 1);
+    }
+    printf("%s -d '", o->value[0] != '\0' ? " -r" : "");
+    fish_text(o->help);
+    puts("'");
 }
 
 static void fish_script(void)
 {
     for (int i = 0; i < CLI_N_COMMANDS; i++) {
         const struct cli_command_row *c = &cli_commands[i];
-        const char *program = cli_program_name(c->program);
-        printf("complete -c %s -n __fish_use_subcommand -a %s -d '%s'\n", program, c->name, c->summary);
+        printf("complete -c %s -n __fish_use_subcommand -a %s -d '", cli_program_name(c->program), c->name);
+        fish_text(c->summary);
+        puts("'");
         for (int k = 0; k < CLI_N_OPTIONS; k++) {
-            const struct cli_option_row *o = &cli_options[k];
             if ((c->options & (1u << k)) != 0) {
-                printf("complete -c %s -n '__fish_seen_subcommand_from %s' -l %s%s%s%s -d '%s'\n", program, c->name,
-                       o->long_name + 2, o->short_name[0] != '\0' ? " -s " : "",
-                       o->short_name[0] != '\0' ? o->short_name + 1 : "", o->value[0] != '\0' ? " -r" : "", o->help);
+                fish_option(c, &cli_options[k]);
             }
         }
     }

@@ -103,11 +103,7 @@ static void host_json(struct eo_json *j, const char *host, const struct eo_error
     eo_json_begin_object(j);
     eo_json_kv_string(j, "host", host);
     eo_json_key(j, "error");
-    if (err->code != 0) {
-        error_json(j, err);
-    } else {
-        eo_json_null(j);
-    }
+    error_json(j, err);
     eo_json_key(j, "checks");
     if (result != NULL) {
         item_json(j, eo_item_get(result, "checks"));
@@ -118,59 +114,62 @@ static void host_json(struct eo_json *j, const char *host, const struct eo_error
     eo_json_end_object(j);
 }
 
-static void finish(const struct cli *cli, struct eo_json *j, const struct doctor_counts *n)
+/* One host: its checks printed or, with --json, written. */
+static void doctor_host(const struct cli *cli, const struct hosts *h, size_t i, struct eo_json *j,
+                        struct doctor_counts *n)
 {
+    struct eo_error err = {0};
+    struct eo_reply reply = {0};
+    if (ask(cli, h, i, &reply, &err) != EO_OK) {
+        n->could_not_run++;
+        if (!cli->given[CLI_OPT_JSON]) {
+            report_failure(&err);
+        }
+    } else {
+        print_checks(cli, h->endpoints[i].text, eo_item_get(reply.result, "checks"), n);
+    }
+    host_json(j, h->endpoints[i].text, &err, reply.result);
+    eo_reply_fini(&reply);
+}
+
+static int finish(const struct cli *cli, struct json_line *line, const struct doctor_counts *n)
+{
+    struct eo_json *j = &line->json;
     eo_json_end_array(j);
     eo_json_kv_i64(j, "ok", n->ok);
     eo_json_kv_i64(j, "warnings", n->warnings);
     eo_json_kv_i64(j, "failed", n->failed);
     eo_json_kv_i64(j, "skipped", n->skipped);
     eo_json_kv_i64(j, "could_not_run", n->could_not_run);
-    eo_json_end_object(j);
-    if (cli->given[CLI_OPT_JSON]) {
-        puts(eo_bytes_text(j->out));
-    } else {
+    if (!cli->given[CLI_OPT_JSON]) {
         printf("%d ok, %d warnings, %d failed, %d skipped%s\n", n->ok, n->warnings, n->failed, n->skipped,
                n->could_not_run > 0 ? "; some hosts could not be asked" : "");
     }
+    if (json_line_end(line, cli->given[CLI_OPT_JSON]) != 0) {
+        return eo_code_exit(EO_E_NO_MEMORY);
+    }
+    if (n->could_not_run > 0) {
+        return eo_code_exit(EO_E_UNREACHABLE);
+    }
+    return n->failed > 0 || (cli->given[CLI_OPT_STRICT] && n->warnings > 0) ? 1 : 0;
 }
 
 int cmd_DOCTOR(const struct cli *cli)
 {
     struct eo_error err = {0};
     struct hosts h;
-    struct eo_bytes out;
-    struct eo_json j;
+    struct json_line line;
     struct doctor_counts n = {0};
     if (hosts_resolve(cli, &h, &err) != EO_OK) {
         return report_failure(&err);
     }
-    eo_bytes_init(&out, 16 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    eo_json_key(&j, "hosts");
-    eo_json_begin_array(&j);
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_key(j, "hosts");
+    eo_json_begin_array(j);
     for (size_t i = 0; i < h.n; i++) {
-        struct eo_reply reply = {0};
-        eo_error_clear(&err);
-        if (ask(cli, &h, i, &reply, &err) != EO_OK) {
-            n.could_not_run++;
-            if (!cli->given[CLI_OPT_JSON]) {
-                report_failure(&err);
-            }
-            host_json(&j, h.endpoints[i].text, &err, NULL);
-            continue;
-        }
-        print_checks(cli, h.endpoints[i].text, eo_item_get(reply.result, "checks"), &n);
-        host_json(&j, h.endpoints[i].text, &err, reply.result);
-        eo_reply_fini(&reply);
+        doctor_host(cli, &h, i, j, &n);
     }
-    finish(cli, &j, &n);
-    eo_bytes_fini(&out);
     hosts_fini(&h);
-    if (n.could_not_run > 0) {
-        return eo_code_exit(EO_E_UNREACHABLE);
-    }
-    return n.failed > 0 || (cli->given[CLI_OPT_STRICT] && n.warnings > 0) ? 1 : 0;
+    return finish(cli, &line, &n);
 }

@@ -1,7 +1,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/error_pages.h"
+#include "client/cli/item_json.h"
 #include "client/cli/report.h"
-#include "proto/base/json.h"
 #include "proto/base/text.h"
 
 #include <string.h>
@@ -27,23 +27,18 @@ static int find_code(const char *word)
     return 0;
 }
 
-static void print_json(int code, const char *page)
+static int print_json(int code, const char *page)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 1 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    eo_json_kv_i64(&j, "code", code);
-    eo_json_kv_string(&j, "name", eo_code_name(code));
-    eo_json_kv_string(&j, "summary", eo_code_summary(code));
-    eo_json_kv_i64(&j, "exit_code", eo_code_exit(code));
-    eo_json_kv_bool(&j, "retryable", eo_code_retryable(code));
-    eo_json_kv_string(&j, "page", page);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    eo_bytes_fini(&out);
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_kv_i64(j, "code", code);
+    eo_json_kv_string(j, "name", eo_code_name(code));
+    eo_json_kv_string(j, "summary", eo_code_summary(code));
+    eo_json_kv_i64(j, "exit_code", eo_code_exit(code));
+    eo_json_kv_bool(j, "retryable", eo_code_retryable(code));
+    eo_json_kv_string(j, "page", page);
+    return json_line_end(&line, true);
 }
 
 int cmd_EXPLAIN(const struct cli *cli)
@@ -61,9 +56,8 @@ int cmd_EXPLAIN(const struct cli *cli)
     }
     const char *page = error_page(code);
     if (cli->given[CLI_OPT_JSON]) {
-        print_json(code, page);
-    } else {
-        fputs(page, stdout);
+        return print_json(code, page);
     }
+    fputs(page, stdout);
     return 0;
 }

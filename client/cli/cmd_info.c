@@ -24,19 +24,18 @@ static void join(const struct eo_item *array, char *out, size_t size)
     size_t at = 0;
     out[0] = '\0';
     for (size_t i = 0; i < eo_item_count(array) && at < size - 1; i++) {
-        const char *text = NULL;
-        size_t length = 0;
-        if (eo_item_as_str(eo_item_at(array, i), &text, &length)) {
-            int n = snprintf(out + at, size - at, "%s%.*s", at > 0 ? " " : "", (int)length, text);
-            at += n > 0 ? (size_t)n : 0;
-        }
+        char text[128];
+        int n =
+            snprintf(out + at, size - at, "%s%s", at > 0 ? " " : "", item_str(eo_item_at(array, i), text, sizeof text));
+        at += n > 0 ? (size_t)n : 0;
     }
 }
 
 static void print_host(const struct eo_item *m)
 {
     char a[256];
-    char b[256];
+    char b[100];
+    char c[64];
     char line[700];
     const struct eo_item *cpu = eo_item_get(m, "cpu");
     const struct eo_item *memory = eo_item_get(m, "memory");
@@ -45,11 +44,11 @@ static void print_host(const struct eo_item *m)
     eo_item_as_i64(eo_item_at(protocol, 0), &range[0]);
     eo_item_as_i64(eo_item_at(protocol, 1), &range[1]);
     printf("%s: everyod %s (%s), protocol %lld-%lld\n", item_text(m, "host", a, sizeof a),
-           item_text(m, "version", b, sizeof b), item_text(m, "commit", line, 64), (long long)range[0],
+           item_text(m, "version", b, sizeof b), item_text(m, "commit", c, sizeof c), (long long)range[0],
            (long long)range[1]);
     row("node", item_text(m, "node", a, sizeof a));
-    snprintf(line, sizeof line, "%s, kernel %s, %s", item_text(m, "os", a, sizeof a), item_text(m, "kernel", b, 100),
-             item_text(m, "architecture", b + 128, 64));
+    snprintf(line, sizeof line, "%s, kernel %s, %s", item_text(m, "os", a, sizeof a),
+             item_text(m, "kernel", b, sizeof b), item_text(m, "architecture", c, sizeof c));
     row("system", line);
     snprintf(line, sizeof line, "%s, %lld cores, %lld usable, %lld threads", item_text(cpu, "model", a, sizeof a),
              (long long)item_i64(cpu, "cores", 0), (long long)item_i64(cpu, "cores_usable", 0),

@@ -124,14 +124,11 @@ static void print_metrics(const struct eo_item *job)
     for (size_t i = 0; i < eo_item_count(metrics); i++) {
         const struct eo_item *key = NULL;
         const struct eo_item *value = NULL;
-        const char *name = NULL;
-        size_t length = 0;
+        char name[32];
         double v = NAN;
         eo_item_pair(metrics, i, &key, &value);
-        if (eo_item_as_str(key, &name, &length)) {
-            eo_item_as_f64(value, &v);
-            printf("  %-11.*s %.6g\n", (int)length, name, v);
-        }
+        eo_item_as_f64(value, &v);
+        printf("  %-11s %.6g\n", item_str(key, name, sizeof name), v);
     }
 }
 
@@ -279,18 +276,12 @@ int cmd_CANCEL(const struct cli *cli)
 
 static int done_json(const struct cli *cli, const char *what, size_t n)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 4096);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    eo_json_kv_string(&j, "job_id", cli->arguments[0]);
-    eo_json_kv_u64(&j, what, n);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    eo_bytes_fini(&out);
-    return 0;
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_kv_string(j, "job_id", cli->arguments[0]);
+    eo_json_kv_u64(j, what, n);
+    return json_line_end(&line, true);
 }
 
 static int remove_job(const struct cli *cli, struct eo_connection *c, struct eo_error *err, int *out_exit)

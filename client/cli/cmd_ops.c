@@ -134,25 +134,19 @@ static void op_json(struct eo_json *j, const struct eo_op_schema *op, const stru
 
 static int print_json(const char *only, const struct eo_item *supported)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 4 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    eo_json_key(&j, "ops");
-    eo_json_begin_array(&j);
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_key(j, "ops");
+    eo_json_begin_array(j);
     for (int i = 1; i < EO_OP_COUNT; i++) {
         const struct eo_op_schema *op = eo_op_schema((enum eo_op)i);
         if ((op->flags & EO_OPF_INTERNAL) == 0 && (only == NULL || strcmp(op->name, only) == 0)) {
-            op_json(&j, op, supported);
+            op_json(j, op, supported);
         }
     }
-    eo_json_end_array(&j);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    eo_bytes_fini(&out);
-    return 0;
+    eo_json_end_array(j);
+    return json_line_end(&line, true);
 }
 
 static void print_list(const struct eo_item *supported)
@@ -176,7 +170,8 @@ static void print_list(const struct eo_item *supported)
 static const char *op_name_at(const void *ctx, size_t i)
 {
     EO_UNUSED(ctx);
-    return eo_op_schema((enum eo_op)(i + 1))->name;
+    const struct eo_op_schema *op = eo_op_schema((enum eo_op)(i + 1));
+    return (op->flags & EO_OPF_INTERNAL) == 0 ? op->name : ""; /* which nothing is near to */
 }
 
 static int ask_device(const struct cli *cli, struct eo_reply *reply, struct eo_error *err)

@@ -50,11 +50,7 @@ static void host_json(struct eo_json *j, const char *host, const struct ping_res
     eo_json_kv_string(j, "host", host);
     eo_json_kv_bool(j, "ok", r->error.code == 0);
     eo_json_key(j, "error");
-    if (r->error.code != 0) {
-        error_json(j, &r->error);
-    } else {
-        eo_json_null(j);
-    }
+    error_json(j, &r->error);
     eo_json_kv_string(j, "version", r->build[0] != '\0' ? r->build : NULL);
     eo_json_key(j, "rtt_us");
     if (r->count > 0) {
@@ -72,19 +68,16 @@ static void host_json(struct eo_json *j, const char *host, const struct ping_res
 
 static int ping_all(const struct cli *cli, const struct hosts *h, int count, double *times)
 {
-    struct eo_bytes out;
-    struct eo_json j;
+    struct json_line line;
     int exit_code = 0;
-    eo_bytes_init(&out, 1 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    eo_json_key(&j, "hosts");
-    eo_json_begin_array(&j);
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_key(j, "hosts");
+    eo_json_begin_array(j);
     for (size_t i = 0; i < h->n; i++) {
         struct ping_result r = {.count = 0};
         ping_host(cli, &h->endpoints[i], count, times, &r);
-        host_json(&j, h->endpoints[i].text, &r);
+        host_json(j, h->endpoints[i].text, &r);
         if (r.error.code != 0) {
             int code = eo_code_exit(r.error.code);
             exit_code = exit_code == 0 ? code : exit_code;
@@ -96,13 +89,9 @@ static int ping_all(const struct cli *cli, const struct hosts *h, int count, dou
                    r.build, r.count, r.min_us, r.median_us, r.max_us);
         }
     }
-    eo_json_end_array(&j);
-    eo_json_end_object(&j);
-    if (cli->given[CLI_OPT_JSON]) {
-        puts(eo_bytes_text(&out));
-    }
-    eo_bytes_fini(&out);
-    return exit_code;
+    eo_json_end_array(j);
+    const int failed = json_line_end(&line, cli->given[CLI_OPT_JSON]);
+    return exit_code != 0 ? exit_code : failed;
 }
 
 int cmd_PING(const struct cli *cli)

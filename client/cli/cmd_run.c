@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 
 enum { SPEC_MAX = 1 << 20, RECONNECT_MS = 10000 };
@@ -27,7 +28,9 @@ struct run {
     bool hosts_named;        /* by flag, environment or job file */
     struct host_link link;
     struct job_files files;
+    struct job_files checkpoint; /* of --resume DIR */
     char job[64];
+    struct job_watch watch;
     char output[1024];
 };
 
@@ -84,30 +87,31 @@ static int move_to_spec_hosts(struct run *r, struct eo_error *err)
 
 /* ---- upload and submit ---- */
 
-static void on_upload(void *ctx, const struct job_file *file, uint64_t done, uint64_t sent)
+static void upload_json(const struct job_file *file, uint64_t sent)
+{
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_string(j, "event", "upload");
+    eo_json_kv_string(j, "path", file->path);
+    eo_json_kv_u64(j, "bytes", file->size);
+    eo_json_kv_u64(j, "sent", sent);
+    json_line_end(&line, true);
+}
+
+static bool on_upload(void *ctx, const struct job_file *file, uint64_t done, uint64_t sent)
 {
     const struct run *r = ctx;
     char size[32];
     if (r->cli->given[CLI_OPT_JSON]) {
         if (done == file->size) {
-            struct eo_bytes out;
-            struct eo_json j;
-            eo_bytes_init(&out, 1 << 16);
-            eo_json_init(&j, &out);
-            eo_json_begin_object(&j);
-            eo_json_kv_string(&j, "event", "upload");
-            eo_json_kv_string(&j, "path", file->path);
-            eo_json_kv_u64(&j, "bytes", file->size);
-            eo_json_kv_u64(&j, "sent", sent);
-            eo_json_end_object(&j);
-            puts(eo_bytes_text(&out));
-            eo_bytes_fini(&out);
+            upload_json(file, sent);
         }
-    } else if (!r->cli->given[CLI_OPT_QUIET] && sent > 0) {
+    } else if (sent > 0) {
         progress_show("uploading %s %3.0f%% of %s", file->path,
                       file->size > 0 ? 100.0 * (double)done / (double)file->size : 100.0,
                       eo_format_bytes(file->size, size, sizeof size));
     }
+    return !job_watch_signalled();
 }
 
 /* Random, so that a resend of the same submit is recognised and a second run of the same file is not. */
@@ -139,32 +143,34 @@ static void pack_submit(struct run *r, struct eo_bytes *p, const char *key, cons
             eo_pack_str(p, r->hosts.endpoints[i].text);
         }
     }
-    if (resume) {
+    if (r->checkpoint.n > 0) {
+        eo_pack_str(p, "resume_files");
+        job_files_pack(p, &r->checkpoint);
+    } else if (resume) {
         eo_pack_kv_str(p, "resume", r->cli->value[CLI_OPT_RESUME]);
     }
+}
+
+static void submitted_json(const struct run *r)
+{
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_string(j, "event", "submitted");
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_kv_string(j, "job_id", r->job);
+    eo_json_key(j, "hosts");
+    eo_json_begin_array(j);
+    for (size_t i = 0; i < r->hosts.n; i++) {
+        eo_json_string(j, r->hosts.endpoints[i].text);
+    }
+    eo_json_end_array(j);
+    json_line_end(&line, true);
 }
 
 static void say_submitted(const struct run *r)
 {
     if (r->cli->given[CLI_OPT_JSON]) {
-        struct eo_bytes out;
-        struct eo_json j;
-        eo_bytes_init(&out, 1 << 16);
-        eo_json_init(&j, &out);
-        eo_json_begin_object(&j);
-        eo_json_kv_string(&j, "event", "submitted");
-        eo_json_kv_i64(&j, "schema", 1);
-        eo_json_kv_string(&j, "job_id", r->job);
-        eo_json_key(&j, "hosts");
-        eo_json_begin_array(&j);
-        for (size_t i = 0; i < r->hosts.n; i++) {
-            eo_json_string(&j, r->hosts.endpoints[i].text);
-        }
-        eo_json_end_array(&j);
-        eo_json_end_object(&j);
-        puts(eo_bytes_text(&out));
-        fflush(stdout);
-        eo_bytes_fini(&out);
+        submitted_json(r);
     } else if (r->cli->given[CLI_OPT_PARSABLE]) {
         puts(r->job);
         fflush(stdout);
@@ -202,6 +208,24 @@ static int submit(struct run *r, struct eo_error *err)
 }
 
 /* ---- follow ---- */
+
+/* Nothing came of it, as far as this program knows: the report, and for --json the closing object. */
+static int fail(const struct run *r, const struct eo_error *err)
+{
+    if (r->cli->given[CLI_OPT_JSON] && !r->cli->given[CLI_OPT_VALIDATE]) {
+        const bool goes_on = r->job[0] != '\0' && err->code != EO_E_PEER_LOST && err->code != EO_E_CANCELLED;
+        job_print_no_result(err, r->job, goes_on ? r->watch.state : "failed", r->hosts.n);
+    }
+    if (err->code != EO_E_CANCELLED) {
+        return report_failure(err);
+    }
+    if (r->job[0] != '\0') {
+        report_note("left job %.8s, which is being cancelled", r->job);
+    } else {
+        report_note("%s", err->message);
+    }
+    return 130;
+}
 
 /* The coordinator's connection broke. With other hosts: ask them what became of the job and name the lost one. */
 static int coordinator_lost(struct run *r, struct eo_error *err)
@@ -260,11 +284,17 @@ static bool reopen(struct run *r, struct eo_error *err)
     return false;
 }
 
-static int follow(struct run *r, struct job_watch *w, struct eo_error *err)
+static int follow(struct run *r, struct eo_error *err)
 {
-    int rc = job_watch_run(w, r->link.connection, err);
+    r->watch = (struct job_watch){.cli = r->cli,
+                                  .job = r->job,
+                                  .show_logs = r->cli->given[CLI_OPT_JSON],
+                                  .show_progress = true,
+                                  .follow = true,
+                                  .cancel_on_int = true};
+    int rc = job_watch_run(&r->watch, r->link.connection, err);
     while (rc == EO_E_CONNECTION_LOST && r->hosts.n == 1 && reopen(r, err)) {
-        rc = job_watch_run(w, r->link.connection, err);
+        rc = job_watch_run(&r->watch, r->link.connection, err);
     }
     return rc == EO_E_CONNECTION_LOST && r->hosts.n > 1 ? coordinator_lost(r, err) : rc;
 }
@@ -277,17 +307,20 @@ static void choose_output(struct run *r)
         eo_copy_text(r->output, sizeof r->output, r->cli->value[CLI_OPT_OUTPUT]);
     } else if (r->link.local != NULL) {
         item_text(r->checked.result, "name", name, sizeof name);
+        for (char *slash = strchr(name, '/'); slash != NULL; slash = strchr(slash, '/')) {
+            *slash = '-'; /* a name is no way to another folder */
+        }
         snprintf(r->output, sizeof r->output, "%s-%.8s", name[0] != '\0' ? name : "job", r->job);
     }
 }
 
-static int finish(struct run *r, const struct job_watch *w, struct eo_error *err)
+static int finish(struct run *r, struct eo_error *err)
 {
     struct eo_reply job = {0};
     size_t n_files = 0;
     int rc = job_get(r->link.connection, r->job, &job, err);
     if (rc != EO_OK) {
-        return report_failure(err);
+        return fail(r, err);
     }
     choose_output(r);
     if (r->output[0] != '\0') {
@@ -301,35 +334,59 @@ static int finish(struct run *r, const struct job_watch *w, struct eo_error *err
                     r->hosts.is_explicit ? r->hosts.endpoints[0].text : "");
     }
     eo_reply_fini(&job);
-    return w->interrupted && exit_code != 0 ? 130 : exit_code;
+    return r->watch.interrupted && exit_code != 0 ? 130 : exit_code;
 }
 
-static int run_job(struct run *r, struct eo_error *err)
+/* The data files and, with --resume DIR, the checkpoint's files. */
+static int find_files(struct run *r, struct eo_error *err)
 {
-    struct job_watch w = {.cli = r->cli,
-                          .show_logs = r->cli->given[CLI_OPT_JSON],
-                          .show_progress = true,
-                          .follow = true,
-                          .cancel_on_int = true};
+    struct stat st;
+    const char *resume = r->cli->value[CLI_OPT_RESUME];
+    /* A private daemon sees what this program sees, and so does --validate. */
+    const bool far = r->link.local == NULL && !r->cli->given[CLI_OPT_VALIDATE];
+    int rc = job_files_find(eo_item_get(r->checked.result, "files"), r->spec_path, far, &r->files, err);
+    if (rc == EO_OK && resume != NULL && stat(resume, &st) == 0 && S_ISDIR(st.st_mode)) {
+        rc = job_files_find_checkpoint(resume, &r->checkpoint, err);
+    }
+    return rc;
+}
+
+static int prepare(struct run *r, struct eo_error *err)
+{
     int rc = check_spec(r, err);
     if (rc == EO_OK) {
         rc = move_to_spec_hosts(r, err);
     }
+    return rc == EO_OK ? find_files(r, err) : rc;
+}
+
+static int send_job(struct run *r, struct eo_error *err)
+{
+    int rc = job_files_upload(r->link.connection, &r->files, on_upload, r, err);
     if (rc == EO_OK) {
-        rc = job_files_find(eo_item_get(r->checked.result, "files"), r->spec_path, &r->files, err);
+        rc = job_files_upload(r->link.connection, &r->checkpoint, on_upload, r, err);
     }
+    progress_clear();
+    return rc == EO_OK ? submit(r, err) : rc;
+}
+
+static int say_valid(const struct run *r)
+{
+    if (r->cli->given[CLI_OPT_JSON]) {
+        return item_json_print(r->checked.result);
+    }
+    printf("%s is valid: %zu data file%s\n", r->spec_path, r->files.n, r->files.n == 1 ? "" : "s");
+    return 0;
+}
+
+static int run_job(struct run *r, struct eo_error *err)
+{
+    int rc = prepare(r, err);
     if (rc == EO_OK && r->cli->given[CLI_OPT_VALIDATE]) {
-        if (r->cli->given[CLI_OPT_JSON]) {
-            return item_json_print(r->checked.result);
-        }
-        printf("%s is valid: %zu data file%s\n", r->spec_path, r->files.n, r->files.n == 1 ? "" : "s");
-        return 0;
+        return say_valid(r);
     }
     if (rc == EO_OK) {
-        rc = job_files_upload(r->link.connection, &r->files, on_upload, r, err);
-    }
-    if (rc == EO_OK) {
-        rc = submit(r, err);
+        rc = send_job(r, err);
     }
     if (rc == EO_OK && r->cli->given[CLI_OPT_DETACH]) {
         if (!r->cli->given[CLI_OPT_PARSABLE] && !r->cli->given[CLI_OPT_JSON]) {
@@ -337,15 +394,10 @@ static int run_job(struct run *r, struct eo_error *err)
         }
         return 0;
     }
-    w.job = r->job;
     if (rc == EO_OK) {
-        rc = follow(r, &w, err);
+        rc = follow(r, err);
     }
-    if (rc == EO_E_CANCELLED) {
-        report_note("left job %.8s, which is being cancelled", r->job);
-        return 130;
-    }
-    return rc == EO_OK ? finish(r, &w, err) : report_failure(err);
+    return rc == EO_OK ? finish(r, err) : fail(r, err);
 }
 
 int cmd_RUN(const struct cli *cli)
@@ -364,7 +416,7 @@ int cmd_RUN(const struct cli *cli)
     int exit_code;
     if (hosts_resolve(cli, &r.hosts, &err) != EO_OK ||
         hosts_open(cli, &r.hosts, HOSTS_PRIVATE_IF_NONE, &r.link, &err) != EO_OK) {
-        exit_code = report_failure(&err);
+        exit_code = fail(&r, &err);
     } else {
         exit_code = run_job(&r, &err);
     }

@@ -1,7 +1,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/hosts.h"
+#include "client/cli/item_json.h"
 #include "client/cli/report.h"
-#include "proto/base/json.h"
 #include "proto/message_schema.h"
 #include "proto/version.h"
 
@@ -18,6 +18,31 @@ static void own_json(struct eo_json *j)
     eo_json_end_array(j);
 }
 
+static int print_daemon(const struct cli *cli, const struct eo_endpoint *ep, struct eo_json *j)
+{
+    struct eo_connection *c = NULL;
+    struct eo_error err = {0};
+    const int rc = hosts_open_one(cli, ep, &c, &err);
+    const struct eo_server_facts *facts = rc == EO_OK ? eo_connection_facts(c) : NULL;
+    eo_json_begin_object(j);
+    eo_json_kv_string(j, "host", ep->text);
+    eo_json_key(j, "error");
+    error_json(j, &err);
+    eo_json_kv_string(j, "build", facts != NULL ? facts->build : NULL);
+    eo_json_key(j, "protocol");
+    if (facts != NULL) {
+        eo_json_i64(j, facts->version);
+    } else {
+        eo_json_null(j);
+    }
+    eo_json_end_object(j);
+    if (facts != NULL && !cli->given[CLI_OPT_JSON]) {
+        printf("%s: everyod %s, speaks protocol %d with us\n", ep->text, facts->build, facts->version);
+    }
+    eo_connection_close(c);
+    return rc == EO_OK ? 0 : report_failure(&err);
+}
+
 static int print_daemons(const struct cli *cli, struct eo_json *j)
 {
     struct hosts h;
@@ -29,22 +54,8 @@ static int print_daemons(const struct cli *cli, struct eo_json *j)
     eo_json_key(j, "daemons");
     eo_json_begin_array(j);
     for (size_t i = 0; i < h.n; i++) {
-        struct eo_connection *c = NULL;
-        eo_error_clear(&err);
-        if (hosts_open_one(cli, &h.endpoints[i], &c, &err) != EO_OK) {
-            exit_code = report_failure(&err);
-            continue;
-        }
-        eo_json_begin_object(j);
-        eo_json_kv_string(j, "host", h.endpoints[i].text);
-        eo_json_kv_string(j, "build", eo_connection_facts(c)->build);
-        eo_json_kv_i64(j, "protocol", eo_connection_facts(c)->version);
-        eo_json_end_object(j);
-        if (!cli->given[CLI_OPT_JSON]) {
-            printf("%s: everyod %s, speaks protocol %d with us\n", h.endpoints[i].text, eo_connection_facts(c)->build,
-                   eo_connection_facts(c)->version);
-        }
-        eo_connection_close(c);
+        const int failed = print_daemon(cli, &h.endpoints[i], j);
+        exit_code = exit_code == 0 ? failed : exit_code;
     }
     eo_json_end_array(j);
     hosts_fini(&h);
@@ -53,23 +64,16 @@ static int print_daemons(const struct cli *cli, struct eo_json *j)
 
 int cmd_VERSION(const struct cli *cli)
 {
-    struct eo_bytes out;
-    struct eo_json j;
+    struct json_line line;
     int exit_code = 0;
-    eo_bytes_init(&out, 1 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    own_json(&j);
+    struct eo_json *j = json_line_begin(&line);
+    own_json(j);
     if (!cli->given[CLI_OPT_JSON]) {
         printf("everyo %s, protocol %d-%d, %s\n", eo_build(), EO_PROTOCOL_MIN, EO_PROTOCOL_MAX, eo_compiler());
     }
     if (cli->given[CLI_OPT_HOST]) {
-        exit_code = print_daemons(cli, &j);
+        exit_code = print_daemons(cli, j);
     }
-    eo_json_end_object(&j);
-    if (cli->given[CLI_OPT_JSON]) {
-        puts(eo_bytes_text(&out));
-    }
-    eo_bytes_fini(&out);
-    return exit_code;
+    const int failed = json_line_end(&line, cli->given[CLI_OPT_JSON]);
+    return exit_code != 0 ? exit_code : failed;
 }

@@ -33,10 +33,30 @@ void hosts_fini(struct hosts *h)
     memset(h, 0, sizeof *h);
 }
 
+/* Longest silence while a command waits for one answer. A query is answered from memory, a doctor looks around first,
+ * the last chunk of an upload is answered when the daemon has hashed the whole file. --timeout wins. */
+static uint64_t answer_timeout_ms(const struct cli *cli)
+{
+    if (cli->timeout_ms != 0 && cli->command != CLI_CMD_WAIT) {
+        return cli->timeout_ms;
+    }
+    switch (cli->command) {
+    case CLI_CMD_RUN:
+    case CLI_CMD_DEMO:
+    case CLI_CMD_FETCH:
+        return 600000;
+    case CLI_CMD_DOCTOR:
+        return 60000;
+    default:
+        return 5000;
+    }
+}
+
 int hosts_open_one(const struct cli *cli, const struct eo_endpoint *ep, struct eo_connection **out,
                    struct eo_error *err)
 {
-    const struct eo_connection_options options = {.timeout_ms = cli->timeout_ms};
+    const struct eo_connection_options options = {.timeout_ms = cli->timeout_ms,
+                                                  .call_timeout_ms = answer_timeout_ms(cli)};
     int rc = eo_connection_open(ep, &options, out, err);
     if (rc == EO_E_UNREACHABLE && err != NULL && err->hint[0] == '\0') {
         eo_error_hint(err, "Is everyod running there? Start it with `everyod`, or try `everyo doctor -H %s`.",

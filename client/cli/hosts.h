@@ -25,7 +25,7 @@ struct host_link {
 };
 enum hosts_private {
     HOSTS_NEVER_PRIVATE,  /* ping, ls, status, ...: never start a daemon */
-    HOSTS_PRIVATE_IF_NONE /* run, demo, info, doctor: when no host is named and none runs here, or with --local */
+    HOSTS_PRIVATE_IF_NONE /* run, demo, doctor: when no host is named and none runs here, or with --local */
 };
 int hosts_open(const struct cli *cli, const struct hosts *h, enum hosts_private policy, struct host_link *out,
                struct eo_error *err);

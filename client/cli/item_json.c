@@ -6,13 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { JSON_LINE_MAX = 64 << 20 };
+
+/* Of itself or in an array; a map inside says so itself. The codec bounds the depth. */
 static bool is_nonfinite(const struct eo_item *it)
 {
     double v = 0;
+    if (eo_item_kind(it) == EO_ITEM_ARRAY) {
+        for (size_t i = 0; i < eo_item_count(it); i++) {
+            if (is_nonfinite(eo_item_at(it, i))) {
+                return true;
+            }
+        }
+        return false;
+    }
     return eo_item_kind(it) == EO_ITEM_FLOAT && eo_item_as_f64(it, &v) && !isfinite(v);
 }
 
-void item_json_pairs(struct eo_json *j, const struct eo_item *map)
+/* All pairs but that of one key. */
+static void pairs_json(struct eo_json *j, const struct eo_item *map, const char *but)
 {
     bool nonfinite = false;
     for (size_t i = 0; i < eo_item_count(map); i++) {
@@ -27,6 +39,9 @@ void item_json_pairs(struct eo_json *j, const struct eo_item *map)
         }
         memcpy(name, text, length);
         name[length] = '\0';
+        if (strcmp(name, but) == 0) {
+            continue;
+        }
         eo_json_key(j, name);
         item_json(j, value);
         nonfinite = nonfinite || is_nonfinite(value);
@@ -36,19 +51,26 @@ void item_json_pairs(struct eo_json *j, const struct eo_item *map)
     }
 }
 
+void item_json_pairs(struct eo_json *j, const struct eo_item *map)
+{
+    pairs_json(j, map, "");
+}
+
 static void json_bin(struct eo_json *j, const struct eo_item *it)
 {
     static const char digits[] = "0123456789abcdef";
     const uint8_t *data = NULL;
     size_t size = 0;
-    char hex[513];
+    struct eo_bytes hex;
     eo_item_as_bin(it, &data, &size);
-    size = EO_MIN(size, (sizeof hex - 1) / 2);
+    eo_bytes_init(&hex, 2 * size + 1);
     for (size_t i = 0; i < size; i++) {
-        hex[2 * i] = digits[data[i] >> 4];
-        hex[2 * i + 1] = digits[data[i] & 15];
+        const char pair[2] = {digits[data[i] >> 4], digits[data[i] & 15]};
+        eo_bytes_append(&hex, pair, 2);
     }
-    eo_json_string_n(j, hex, 2 * size);
+    j->out->failed = j->out->failed || hex.failed;
+    eo_json_string_n(j, eo_bytes_text(&hex), hex.size);
+    eo_bytes_fini(&hex);
 }
 
 void item_json(struct eo_json *j, const struct eo_item *it)
@@ -102,29 +124,46 @@ void item_json(struct eo_json *j, const struct eo_item *it)
     }
 }
 
-int item_json_print(const struct eo_item *map)
+struct eo_json *json_line_begin(struct json_line *l)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 64 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_i64(&j, "schema", 1);
-    item_json_pairs(&j, map);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    bool failed = out.failed;
-    eo_bytes_fini(&out);
-    if (failed) {
-        struct eo_error err = {0};
-        EO_RAISE(&err, EO_E_NO_MEMORY, "no memory for the JSON document");
+    eo_bytes_init(&l->bytes, JSON_LINE_MAX);
+    eo_json_init(&l->json, &l->bytes);
+    eo_json_begin_object(&l->json);
+    return &l->json;
+}
+
+int json_line_end(struct json_line *l, bool print)
+{
+    struct eo_error err = {0};
+    eo_json_end_object(&l->json);
+    const bool failed = l->bytes.failed;
+    if (print && !failed) {
+        puts(eo_bytes_text(&l->bytes));
+        fflush(stdout);
+    }
+    eo_bytes_fini(&l->bytes);
+    if (print && failed) {
+        EO_RAISE(&err, EO_E_NO_MEMORY, "no memory for the JSON text");
         return report_failure(&err);
     }
     return 0;
 }
 
+int item_json_print(const struct eo_item *map)
+{
+    struct json_line line;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    pairs_json(j, map, "schema");
+    return json_line_end(&line, true);
+}
+
 void error_json(struct eo_json *j, const struct eo_error *err)
 {
+    if (err->code == EO_OK) {
+        eo_json_null(j);
+        return;
+    }
     eo_json_begin_object(j);
     eo_json_kv_i64(j, "code", err->code);
     eo_json_kv_string(j, "name", eo_code_name(err->code));
@@ -132,7 +171,7 @@ void error_json(struct eo_json *j, const struct eo_error *err)
     eo_json_kv_string(j, "hint", err->hint[0] != '\0' ? err->hint : NULL);
     eo_json_kv_string(j, "host", err->host[0] != '\0' ? err->host : NULL);
     eo_json_key(j, "rank");
-    if (err->rank >= 0 && err->host[0] != '\0') {
+    if (err->rank >= 0) {
         eo_json_i64(j, err->rank);
     } else {
         eo_json_null(j);
@@ -140,17 +179,30 @@ void error_json(struct eo_json *j, const struct eo_error *err)
     eo_json_end_object(j);
 }
 
-const char *item_text(const struct eo_item *map, const char *key, char *out, size_t size)
+const char *item_str(const struct eo_item *it, char *out, size_t size)
 {
     const char *text = NULL;
     size_t length = 0;
     out[0] = '\0';
-    if (eo_item_as_str(eo_item_get(map, key), &text, &length)) {
-        length = EO_MIN(length, size - 1);
-        memcpy(out, text, length);
-        out[length] = '\0';
+    if (!eo_item_as_str(it, &text, &length)) {
+        return out;
     }
+    length = EO_MIN(length, size - 1);
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char byte = (unsigned char)text[i];
+        const bool is_c1 = byte == 0xc2 && i + 1 < length && (unsigned char)text[i + 1] < 0xa0;
+        out[i] = byte < 0x20 || byte == 0x7f || is_c1 ? '?' : text[i];
+        if (is_c1) {
+            out[++i] = '?';
+        }
+    }
+    out[length] = '\0';
     return out;
+}
+
+const char *item_text(const struct eo_item *map, const char *key, char *out, size_t size)
+{
+    return item_str(eo_item_get(map, key), out, size);
 }
 
 double item_f64(const struct eo_item *map, const char *key)

@@ -15,20 +15,25 @@
 
 const char *const job_fetch_results[] = {"model.safetensors", "manifest.json", "history.csv", "run.json", NULL};
 
-/* Names come from the daemon: only plain relative paths may become files here. */
-static bool name_is_safe(const char *name)
+bool job_fetch_name_is_safe(const char *name)
 {
-    if (name[0] == '\0' || name[0] == '/') {
-        return false;
-    }
-    for (const char *at = name; *at != '\0';) {
+    const char *at = name;
+    for (;;) {
         const size_t n = strcspn(at, "/");
         if (n == 0 || (n <= 2 && strncmp(at, "..", n) == 0)) {
             return false;
         }
-        at += n + (at[n] == '/');
+        for (size_t i = 0; i < n; i++) { /* a terminal would obey control characters */
+            const unsigned char byte = (unsigned char)at[i];
+            if (byte < 0x20 || byte == 0x7f || (byte == 0xc2 && (unsigned char)at[i + 1] < 0xa0)) {
+                return false;
+            }
+        }
+        if (at[n] == '\0') {
+            return true;
+        }
+        at += n + 1;
     }
-    return true;
 }
 
 static int make_parent(const char *path, struct eo_error *err)
@@ -65,7 +70,7 @@ static int copy_bytes(struct eo_connection *c, const char *job, const char *name
     const uint64_t chunk = eo_connection_facts(c)->chunk_limit;
     uint8_t *buffer = malloc((size_t)EO_MIN(chunk, size) + 1);
     struct eo_sha256 hash;
-    uint8_t digest[EO_SHA256_SIZE];
+    uint8_t digest[EO_SHA256_SIZE] = {0};
     if (buffer == NULL) {
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a chunk");
     }
@@ -108,7 +113,7 @@ static int fetch_one(struct eo_connection *c, const char *job, const struct eo_i
     if (rc != EO_OK) {
         return rc;
     }
-    if (!name_is_safe(name) || !eo_path_join(path, sizeof path, dir, name)) {
+    if (!job_fetch_name_is_safe(name) || !eo_path_join(path, sizeof path, dir, name)) {
         return EO_RAISE(err, EO_E_BAD_ENVELOPE, "the daemon offers a file of an unsafe name");
     }
     rc = make_parent(path, err);

@@ -4,6 +4,7 @@
 #include "client/cli/report.h"
 #include "proto/base/clock.h"
 #include "proto/base/text.h"
+#include "proto/error_codec.h"
 
 #include <math.h>
 #include <signal.h>
@@ -57,15 +58,12 @@ static void metrics_text(const struct eo_item *metrics, char *out, size_t size)
     for (size_t i = 0; i < eo_item_count(metrics) && at + 1 < size; i++) {
         const struct eo_item *key = NULL;
         const struct eo_item *value = NULL;
-        const char *name = NULL;
-        size_t length = 0;
+        char name[32];
         double v = NAN;
         eo_item_pair(metrics, i, &key, &value);
-        if (eo_item_as_str(key, &name, &length)) {
-            eo_item_as_f64(value, &v);
-            int n = snprintf(out + at, size - at, "%s%.*s %.4g", at > 0 ? "  " : "", (int)length, name, v);
-            at += n > 0 ? (size_t)n : 0;
-        }
+        eo_item_as_f64(value, &v);
+        int n = snprintf(out + at, size - at, "%s%s %.4g", at > 0 ? "  " : "", item_str(key, name, sizeof name), v);
+        at += n > 0 ? (size_t)n : 0;
     }
 }
 
@@ -102,35 +100,36 @@ static void progress_plain(const struct eo_item *p)
     }
 }
 
-static void event_json(const char *event, const struct eo_item *pairs)
+static struct eo_json *event_begin(struct json_line *l, const char *event)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 8 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_string(&j, "event", event);
-    item_json_pairs(&j, pairs);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    fflush(stdout);
-    eo_bytes_fini(&out);
+    struct eo_json *j = json_line_begin(l);
+    eo_json_kv_string(j, "event", event);
+    return j;
+}
+
+static void state_json(const char *state, const char *reason)
+{
+    struct json_line line;
+    struct eo_json *j = event_begin(&line, "state");
+    eo_json_kv_string(j, "state", state);
+    eo_json_kv_string(j, "reason", reason);
+    json_line_end(&line, true);
+}
+
+static void progress_json(const struct eo_item *progress)
+{
+    struct json_line line;
+    item_json_pairs(event_begin(&line, "progress"), progress);
+    json_line_end(&line, true);
 }
 
 static void log_json(const uint8_t *text, size_t size)
 {
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 64 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_string(&j, "event", "log");
-    eo_json_key(&j, "text");
-    eo_json_string_n(&j, (const char *)text, size);
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    fflush(stdout);
-    eo_bytes_fini(&out);
+    struct json_line line;
+    struct eo_json *j = event_begin(&line, "log");
+    eo_json_key(j, "text");
+    eo_json_string_n(j, (const char *)text, size);
+    json_line_end(&line, true);
 }
 
 static void on_state(struct job_watch *w, const struct eo_item *params)
@@ -139,7 +138,7 @@ static void on_state(struct job_watch *w, const struct eo_item *params)
     item_text(params, "state", w->state, sizeof w->state);
     item_text(params, "reason", reason, sizeof reason);
     if (w->cli->given[CLI_OPT_JSON]) {
-        event_json("state", params);
+        state_json(w->state, reason);
     } else if (w->show_progress && reason[0] != '\0' && !w->cli->given[CLI_OPT_QUIET]) {
         if (report_width() > 0) {
             progress_show("%s: %s", w->state, reason);
@@ -162,7 +161,7 @@ static void on_event(void *ctx, const struct eo_envelope *event, const uint8_t *
     } else if (strcmp(kind, "progress") == 0 && w->show_progress) {
         const struct eo_item *p = eo_item_get(event->params, "progress");
         if (w->cli->given[CLI_OPT_JSON]) {
-            event_json("progress", p);
+            progress_json(p);
         } else if (!w->cli->given[CLI_OPT_QUIET]) {
             if (report_width() > 0) {
                 progress_line(p);
@@ -256,30 +255,42 @@ int job_get(struct eo_connection *c, const char *job, struct eo_reply *reply, st
 
 /* ---- the end ---- */
 
-static void copy_pair(struct eo_json *j, const struct eo_item *job, const char *key)
+static void result_json(const struct eo_item *job, const struct eo_error *failure)
 {
-    eo_json_key(j, key);
-    item_json(j, eo_item_get(job, key));
+    static const char *const keys[] = {"job_id", "state", "metrics", "parameters_sha256",
+                                       "ranks",  "steps", "seconds", "world_size"};
+    struct json_line line;
+    struct eo_json *j = event_begin(&line, "result");
+    eo_json_kv_i64(j, "schema", 1);
+    for (size_t i = 0; i < EO_COUNT_OF(keys); i++) {
+        eo_json_key(j, keys[i]);
+        item_json(j, eo_item_get(job, keys[i]));
+    }
+    eo_json_key(j, "error");
+    error_json(j, failure);
+    json_line_end(&line, true);
 }
 
-static void result_json(const struct eo_item *job)
+void job_print_no_result(const struct eo_error *err, const char *job, const char *state, size_t world_size)
 {
-    static const char *const keys[] = {"job_id",  "state",      "metrics", "parameters_sha256", "ranks", "steps",
-                                       "seconds", "world_size", "error"};
-    struct eo_bytes out;
-    struct eo_json j;
-    eo_bytes_init(&out, 8 << 20);
-    eo_json_init(&j, &out);
-    eo_json_begin_object(&j);
-    eo_json_kv_string(&j, "event", "result");
-    eo_json_kv_i64(&j, "schema", 1);
-    for (size_t i = 0; i < EO_COUNT_OF(keys); i++) {
-        copy_pair(&j, job, keys[i]);
-    }
-    eo_json_end_object(&j);
-    puts(eo_bytes_text(&out));
-    fflush(stdout);
-    eo_bytes_fini(&out);
+    struct json_line line;
+    struct eo_json *j = event_begin(&line, "result");
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_kv_string(j, "job_id", job[0] != '\0' ? job : NULL);
+    eo_json_kv_string(j, "state", err->code == EO_E_CANCELLED ? "cancelled" : state[0] != '\0' ? state : "queued");
+    eo_json_key(j, "metrics");
+    eo_json_begin_object(j);
+    eo_json_end_object(j);
+    eo_json_kv_string(j, "parameters_sha256", NULL);
+    eo_json_key(j, "ranks");
+    eo_json_begin_array(j);
+    eo_json_end_array(j);
+    eo_json_kv_i64(j, "steps", 0);
+    eo_json_kv_f64(j, "seconds", 0);
+    eo_json_kv_u64(j, "world_size", world_size);
+    eo_json_key(j, "error");
+    error_json(j, err);
+    json_line_end(&line, true);
 }
 
 static void result_text(const struct eo_item *job, const char *output_dir)
@@ -311,24 +322,21 @@ int job_print_result(const struct cli *cli, const struct eo_item *job, const cha
     struct eo_error failure = {0};
     const struct eo_item *error = eo_item_get(job, "error");
     item_text(job, "state", state, sizeof state);
+    if (eo_item_kind(error) == EO_ITEM_MAP) {
+        eo_error_unpack(error, &failure);
+    }
     if (cli->given[CLI_OPT_JSON]) {
-        result_json(job);
+        result_json(job, &failure);
     } else {
         result_text(job, output_dir);
-    }
-    if (eo_item_kind(error) == EO_ITEM_MAP && !cli->given[CLI_OPT_JSON]) {
-        failure.code = (int)item_i64(error, "code", EO_E_INTERNAL);
-        item_text(error, "message", failure.message, sizeof failure.message);
-        item_text(error, "hint", failure.hint, sizeof failure.hint);
-        item_text(error, "host", failure.host, sizeof failure.host);
-        failure.rank = (int)item_i64(error, "rank", -1);
-        report_failure(&failure);
+        if (failure.code != 0) {
+            report_failure(&failure);
+        }
     }
     if (strcmp(state, "succeeded") == 0) {
         return 0;
     }
     /* Bad data found only when the job ran keeps its own exit code; everything else that failed is 1. */
-    int code = (int)item_i64(error, "code", 0);
-    int exit_code = code != 0 ? eo_code_exit(code) : 1;
+    const int exit_code = failure.code != 0 ? eo_code_exit(failure.code) : 1;
     return exit_code == 65 || exit_code == 66 || exit_code == 74 ? exit_code : 1;
 }

@@ -30,6 +30,9 @@ int job_watch_run(struct job_watch *w, struct eo_connection *c, struct eo_error 
 int job_get(struct eo_connection *c, const char *job, struct eo_reply *reply, struct eo_error *err);
 /* Prints the closing lines for a person, or the result object for --json, from the job map. Returns the exit code. */
 int job_print_result(const struct cli *cli, const struct eo_item *job, const char *output_dir);
+/* The result object of a run whose job could not be asked for its own; job "" = there is none yet; state: as last seen.
+ */
+void job_print_no_result(const struct eo_error *err, const char *job, const char *state, size_t world_size);
 bool job_state_ended(const char *state);
 
 #endif

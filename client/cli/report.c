@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 static bool line_shown; /* a progress line stands on the terminal */
+static bool silent;
 
 bool report_color(int fd)
 {
@@ -33,10 +34,28 @@ void progress_clear(void)
     }
 }
 
+void progress_off(void)
+{
+    silent = true;
+}
+
+/* Bytes of the first columns of a text; a character takes one column, and none is cut. */
+static int bytes_of_columns(const char *text, int columns)
+{
+    int at = 0;
+    for (; text[at] != '\0'; at++) {
+        const bool starts = ((unsigned char)text[at] & 0xc0) != 0x80;
+        if (starts && columns-- == 0) {
+            break;
+        }
+    }
+    return at;
+}
+
 void progress_show(const char *fmt, ...)
 {
     const int width = report_width();
-    if (width == 0) {
+    if (silent || width == 0) {
         return;
     }
     char line[512];
@@ -44,7 +63,7 @@ void progress_show(const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
-    fprintf(stderr, "\r%.*s\033[K", width - 1, line);
+    fprintf(stderr, "\r%.*s\033[K", bytes_of_columns(line, width - 1), line);
     fflush(stderr);
     line_shown = true;
 }

@@ -11,7 +11,8 @@ int report_width(void);                                 /* columns of the termin
 int report_failure(const struct eo_error *err);         /* prints the whole report; returns the exit code */
 void report_note(const char *fmt, ...) EO_PRINTF(1, 2); /* one line on stderr, after clearing the progress line */
 
-/* One line that is rewritten in place on a terminal; silent elsewhere. */
+/* One line that is rewritten in place on a terminal; silent elsewhere, and after progress_off. */
+void progress_off(void);
 void progress_show(const char *fmt, ...) EO_PRINTF(1, 2);
 void progress_clear(void);
 

@@ -58,6 +58,9 @@ static int read_list(struct cursor *c, const char *name, struct eo_attrs *out)
         if (*c->at == ',') {
             c->at++;
             skip_space(c);
+            if (*c->at == ']') {
+                return fail(c, "a list entry is expected");
+            }
         } else if (*c->at != ']') {
             return fail(c, "the list does not end");
         }
@@ -103,6 +106,9 @@ static int read_pair(struct cursor *c, bool *seen, struct eo_attrs *out)
     skip_space(c);
     int index = eo_attr_index(c->op, name);
     if (index >= 0) {
+        if (seen[index]) {
+            return fail(c, "an attribute is given twice");
+        }
         seen[index] = true;
     }
     if (*c->at == '[') {
@@ -128,6 +134,10 @@ int eo_attrs_text_parse(const char *text, const struct eo_op_schema *op, struct 
         skip_space(&c);
         if (*c.at == ',') {
             c.at++;
+            skip_space(&c);
+            if (*c.at == '\0') {
+                return fail(&c, "an attribute name is expected");
+            }
         } else if (*c.at != '\0') {
             return fail(&c, "a comma is expected");
         }
