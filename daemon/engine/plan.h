@@ -17,7 +17,7 @@
 
 enum {
     PLAN_MAX_BUFFERS = 128,   /* room for each operand of a single op in a buffer of its own */
-    PLAN_MAX_STEPS = 1 << 17, /* more is TOO_LARGE: steps cost host memory */
+    PLAN_MAX_STEPS = 1 << 16, /* more is TOO_LARGE: steps cost host memory */
 };
 
 /* Where a value lives: caller's buffer number and byte offset (64-byte aligned unless the value is smaller, then

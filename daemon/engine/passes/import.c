@@ -47,7 +47,7 @@ static int add_op(struct import *im, const struct ir_node *like, const struct eo
 {
     struct ir_node copy = *like;
 
-    if (im->temporary && node->op->n_attrs > 0) {
+    if (im->temporary) {
         struct eo_attrs *attrs = eo_arena_alloc(&im->ir->arena, sizeof(*attrs));
 
         if (attrs == NULL) {
