@@ -36,16 +36,16 @@ struct worker_call {
     struct worker_call_private *private_;
 };
 
-/* One function per task.* row of messages.def; a missing one is a link error. It packs exactly one map into result and
- * returns 0, or returns an error, or sets call->deferred and keeps the call until it calls worker_answer or
- * worker_refuse (any thread), which free it. */
-#define TASK(NAME)                                                                                                     \
-    int task_##NAME(struct worker *w, struct worker_call *call, struct eo_bytes *result, struct eo_error *err)
+/* One function per task.* row of messages.def, TASK(OP) for task.op; a missing one is a link error. It packs exactly
+ * one map into result and returns 0, or returns an error, or sets call->deferred and keeps the call until it calls
+ * worker_answer or worker_refuse (any thread), which free it. */
+#define TASK_ARGUMENTS struct worker *w, struct worker_call *call, struct eo_bytes *result, struct eo_error *err
+#define TASK(NAME) int task_TASK_##NAME(TASK_ARGUMENTS)
 
 #define TASKED_CLIENT(NAME)
 #define TASKED_PEER(NAME)
 #define TASKED_EVENT(NAME)
-#define TASKED_TASK(NAME) TASK(NAME);
+#define TASKED_TASK(NAME) int task_##NAME(TASK_ARGUMENTS);
 #define TASKED_REPORT(NAME)
 #define EO_MESSAGE(method, NAME, from, ...) TASKED_##from(NAME)
 #include "proto/tables/messages.def"
