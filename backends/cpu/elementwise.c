@@ -60,8 +60,8 @@ static void clip_bounds(const struct eo_op_schema *op, const struct eo_attrs *at
 /* The vector loop of an op from operand dtype `from` to result dtype `to`, NULL when there is none. */
 static vector_map_fn loop_of(const struct vector_set *vec, enum eo_op op, enum eo_dtype from, enum eo_dtype to)
 {
-    if (op == EO_OP_CAST)
-        return from == to ? (*vec->elementwise)[EO_OP_EXPAND][from] : (*vec->cast)[from][to];
+    if (op == EO_OP_CAST) /* bool to bool is no copy: it makes every non-zero byte 1 */
+        return from == to && from != EO_BOOL ? (*vec->elementwise)[EO_OP_EXPAND][from] : (*vec->cast)[from][to];
     vector_map_fn loop = (*vec->elementwise)[op][from];
     return loop ? loop : (*vec->math)[op][from];
 }

@@ -99,7 +99,7 @@ void element_set_float(void *data, enum eo_dtype dtype, int64_t index, double va
 
 void element_move(void *out, int64_t to, const void *in, int64_t from, size_t size)
 {
-    memcpy((char *)out + to * (int64_t)size, (const char *)in + from * (int64_t)size, size);
+    memmove((char *)out + to * (int64_t)size, (const char *)in + from * (int64_t)size, size);
 }
 
 /* Bounds of an integer dtype, exact as powers of two in float64: the range is [low, high). */

@@ -245,14 +245,14 @@ int reference_where(const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
     const struct eo_tensor_desc *y = l->node->out[0];
+    size_t size = eo_dtype_size(y->dtype);
     struct walk w;
     walk_init(&w, y->shape, y->n_dims);
     for (int i = 0; i < 3; i++)
         walk_broadcast(&w, l->node->in[i]);
     for (; walk_more(&w); walk_next(&w)) {
-        bool condition = element_get(l->in[0], EO_BOOL, w.offset[0]).v.u != 0;
-        int64_t from = condition ? w.offset[1] : w.offset[2];
-        element_set(l->out[0], y->dtype, w.linear, element_get(condition ? l->in[1] : l->in[2], y->dtype, from));
+        int chosen = element_get(l->in[0], EO_BOOL, w.offset[0]).v.u != 0 ? 1 : 2;
+        element_move(l->out[0], w.linear, l->in[chosen], w.offset[chosen], size);
     }
     return EO_OK;
 }

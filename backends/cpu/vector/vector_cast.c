@@ -106,7 +106,6 @@ FROM_INTEGER(i64, AS_IS)
 FROM_INTEGER(u8, AS_IS)
 FROM_INTEGER(b1, LOAD_b1)
 
-/* Entries of a dtype with itself stay empty: those are copies (EO_OP_EXPAND's kernel). */
 #define COMMON(from)                                                                                                   \
     [EO_FLOAT32] = from##_to_f32, [EO_FLOAT64] = from##_to_f64, [EO_INT32] = from##_to_i32,                            \
     [EO_INT64] = from##_to_i64, [EO_UINT8] = from##_to_u8, [EO_BOOL] = from##_to_b1

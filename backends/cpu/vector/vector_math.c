@@ -110,9 +110,23 @@ enum { BLOCK = 256 };
 #define COMPOSED(T, suffix, fabs_fn)                                                                                   \
     DIRECT(exp, suffix)                                                                                                \
     DIRECT(log, suffix)                                                                                                \
-    DIRECT(log1p, suffix)                                                                                              \
     DIRECT(expm1, suffix)                                                                                              \
     DIRECT(tanh, suffix)                                                                                               \
+    /* SLEEF's log1p gives infinity near the top of the range; there log1p x = log x to the last place. */             \
+    static void log1p_##suffix(MAP_PARAMETERS)                                                                         \
+    {                                                                                                                  \
+        (void)scalars;                                                                                                 \
+        (void)args;                                                                                                    \
+        for (int64_t first = 0; first < n; first += BLOCK) {                                                           \
+            int64_t m = n - first < BLOCK ? n - first : BLOCK;                                                         \
+            T *r = (T *)out + first, x[BLOCK];                                                                         \
+            memcpy(x, (const T *)in[0] + first, (size_t)m * sizeof(T));                                                \
+            array_log1p_##suffix(m, r, x);                                                                             \
+            for (int64_t i = 0; i < m; i++)                                                                            \
+                if (x[i] > (T)1e30)                                                                                    \
+                    array_log_##suffix(1, r + i, x + i);                                                               \
+        }                                                                                                              \
+    }                                                                                                                  \
     /* e = exp(-|x|) never overflows; 1 / (1 + e) for x >= 0, e / (1 + e) below keep all digits on both sides. */      \
     static void sigmoid_##suffix(MAP_PARAMETERS)                                                                       \
     {                                                                                                                  \

@@ -1,0 +1,48 @@
+/* Runs one operation on any device: operands in and out by copies, guard bytes behind every result. */
+#ifndef EO_TESTS_CONFORMANCE_RUNNER_H
+#define EO_TESTS_CONFORMANCE_RUNNER_H
+
+#include "backends/registry.h"
+#include "tests/support/suite.h"
+
+/* Operands on the host, results of one run. Everything is owned by the run and freed by run_fini. */
+struct run {
+    const struct eo_op_schema *op; /* NULL: fused */
+    const struct eo_fused_program *fused;
+    struct eo_attrs attrs;
+    int n_in, n_out;
+    struct eo_tensor_desc in[EO_MAX_INPUTS], out[EO_MAX_OUTPUTS];
+    void *in_data[EO_MAX_INPUTS];
+    double scale; /* magnitude of the terms where they can cancel: case_fill works it out once */
+};
+
+/* Inputs are allocated (zeroed) by their descriptors; outputs are inferred, except for fused runs, whose caller sets
+ * them. */
+int run_init(struct run *r, const struct eo_op_schema *op, const struct eo_attrs *attrs,
+             const struct eo_tensor_desc *in, int n_in, struct eo_error *err);
+void run_fini(struct run *r);
+
+struct results {
+    void *out[EO_MAX_OUTPUTS]; /* host copies */
+    char kernel[64];
+    uint32_t in_place; /* the mask that the kernel offered */
+};
+void results_fini(struct results *r);
+
+/* Selects, copies in, launches, syncs, copies out. share: number of the input whose memory output 0 takes (its kernel
+ * must offer that), -1 for none. UNSUPPORTED and BAD_VALUE come back as codes; damage behind a result fails the test.
+ */
+int run_on(struct eo_device *dev, const struct run *r, int share, struct results *out, struct eo_error *err);
+
+/* The backends under test, opened: cpu (when it can be used here), the fake device with both queues, and the reference.
+ */
+struct devices {
+    struct eo_device *reference;
+    struct eo_device *under_test[3];
+    const char *names[3];
+    int n;
+};
+void devices_open(struct devices *d);
+void devices_close(struct devices *d);
+
+#endif
