@@ -68,21 +68,23 @@ int process_group_vote(struct process_group *g, struct group_vote *vote, struct 
     return EO_OK;
 }
 
-/* "1 (b:17743), 3 (d:17743)" */
-static void list_different(const struct process_group *g, char *out, size_t size, int *out_first)
+/* "rank 1 (b:17743), rank 3 (d:17743)"; returns how many. */
+static int list_different(const struct process_group *g, char *out, size_t size, int *out_first)
 {
     const int64_t *reference = g->gathered;
+    int n = 0;
 
     out[0] = '\0';
-    *out_first = -1;
     for (int r = 1; r < g->config.world_size; r++) {
         size_t used = strlen(out);
 
         if (memcmp(reference, g->gathered + (size_t)r * DIGEST_WORDS, DIGEST_WORDS * sizeof(*reference)) != 0) {
-            snprintf(out + used, size - used, "%s%d (%s)", used == 0 ? "" : ", ", r, g->config.hosts[r]);
-            *out_first = *out_first < 0 ? r : *out_first;
+            snprintf(out + used, size - used, "%srank %d (%s)", n == 0 ? "" : ", ", r, g->config.hosts[r]);
+            *out_first = n == 0 ? r : *out_first;
+            n++;
         }
     }
+    return n;
 }
 
 int process_group_expect_equal(struct process_group *g, const uint8_t digest[32], const char *what,
@@ -90,7 +92,7 @@ int process_group_expect_equal(struct process_group *g, const uint8_t digest[32]
 {
     int64_t mine[DIGEST_WORDS];
     char ranks[320];
-    int first, code;
+    int first = 0, n, code;
 
     memcpy(mine, digest, sizeof(mine));
     code = gather(g, mine, DIGEST_WORDS, err);
@@ -98,11 +100,12 @@ int process_group_expect_equal(struct process_group *g, const uint8_t digest[32]
         eo_error_push(err, "when comparing the %s", what);
         return code;
     }
-    list_different(g, ranks, sizeof(ranks), &first);
-    if (first < 0) {
+    n = list_different(g, ranks, sizeof(ranks), &first);
+    if (n == 0) {
         return EO_OK;
     }
-    EO_RAISE(err, EO_E_DIVERGED, "the %s of rank %s differs from rank 0 (%s)", what, ranks, g->config.hosts[0]);
+    EO_RAISE(err, EO_E_DIVERGED, "%s: %s %s from rank 0 (%s)", what, ranks, n == 1 ? "differs" : "differ",
+             g->config.hosts[0]);
     eo_error_at_host(err, g->config.hosts[first], first);
     return EO_E_DIVERGED;
 }

@@ -192,6 +192,7 @@ static void pack_abort(struct collective_comm *c)
     tcp_chunk_encode(&chunk, header);
 }
 
+/* Makes room at the peer's end. One that has ended its stream has failed or left: it waits for no news from us. */
 static void discard_input(struct tcp_peer *p)
 {
     ssize_t n = 1;
@@ -201,6 +202,7 @@ static void discard_input(struct tcp_peer *p)
         n = recv(p->fd, p->inbox, sizeof(p->inbox), MSG_DONTWAIT);
     }
     p->eof |= n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+    p->deaf |= p->eof;
 }
 
 /* What is half sent is finished first, or the peer could not tell the abort from data. True when nothing is left to do.
@@ -244,14 +246,14 @@ static void tell_peers(struct collective_comm *c)
             bool done = tell(c, p);
 
             all &= done;
-            c->polled[i] = (struct pollfd){.fd = done ? -1 : p->fd, .events = (short)(POLLOUT | (p->eof ? 0 : POLLIN))};
+            c->polled[i] = (struct pollfd){.fd = done ? -1 : p->fd, .events = POLLOUT | POLLIN};
         }
         if (all) {
             return;
         }
         poll(c->polled, (nfds_t)c->n_peers, (int)((until_ns - now_ns) / 1000000) + 1);
         for (int i = 0; i < c->n_peers; i++) {
-            if (c->polled[i].revents & POLLIN) {
+            if ((c->polled[i].revents & POLLIN) != 0) {
                 discard_input(&c->peers[i]);
             }
         }

@@ -35,7 +35,7 @@ static void plan_peer(const struct collective_comm *c, struct tcp_peer *p, uint6
 
 static void plan_exchange(struct collective_comm *c, uint64_t bytes)
 {
-    bool reducing = c->print.kind == COLLECTIVE_ALL_REDUCE;
+    bool reducing = c->print.kind == COLLECTIVE_ALL_REDUCE && c->n_peers > 0;
 
     c->small = bytes <= c->tuning.direct_bytes && bytes <= c->tuning.chunk_bytes;
     c->direct = reducing && (bytes <= c->tuning.direct_bytes || (c->config.world_size == 2 && c->tuning.direct_pair));

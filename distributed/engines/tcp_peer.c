@@ -296,21 +296,48 @@ static void queue_chunk(struct collective_comm *c, struct tcp_peer *p, uint8_t t
     p->open_sent |= type == TCP_CHUNK_DATA;
 }
 
-/* What may be sent next, in this order; results first, because they wait for no slot at the receiver. */
+/* Large data wait for the peer's opening: a rank that has not come yet holds nothing but headers and small messages
+ * unread, so that an abort or the end of the stream always gets through to it. */
+static bool may_send_data(const struct collective_comm *c, const struct tcp_peer *p)
+{
+    return c->small || p->opened;
+}
+
+static uint64_t results_until(const struct collective_comm *c, const struct tcp_peer *p)
+{
+    return may_send_data(c, p) ? EO_MIN(p->result_out.end, c->ready) : p->result_out.next;
+}
+
+/* A result from the owner of a slice says that it has room for another input, for the same reason. */
+static uint64_t inputs_until(const struct collective_comm *c, const struct tcp_peer *p)
+{
+    uint64_t room = c->direct ? p->input_out.end : p->result_in.next + (uint64_t)TCP_SLOTS * c->tuning.chunk_bytes;
+
+    return may_send_data(c, p) ? EO_MIN(p->input_out.end, room) : p->input_out.next;
+}
+
+static void queue_data(struct collective_comm *c, struct tcp_peer *p, uint8_t phase, uint64_t until)
+{
+    uint64_t next = outgoing(p, phase)->next;
+
+    queue_chunk(c, p, TCP_CHUNK_DATA, phase, next, (uint32_t)EO_MIN((uint64_t)c->tuning.chunk_bytes, until - next));
+}
+
+/* What may be sent next, in this order; results first, because they wait for nobody at the receiver. */
 static bool queue_next(struct collective_comm *c, struct tcp_peer *p)
 {
-    uint64_t results = EO_MIN(p->result_out.end, c->ready);
-    uint64_t chunk = c->tuning.chunk_bytes;
+    uint64_t results = results_until(c, p), inputs = inputs_until(c, p);
 
-    if (p->pong_due || p->ping_due) {
-        queue_chunk(c, p, p->pong_due ? TCP_CHUNK_PONG : TCP_CHUNK_PING, TCP_PHASE_OPEN, 0, 0);
-        *(p->pong_due ? &p->pong_due : &p->ping_due) = false;
+    if (p->pong_due) {
+        queue_chunk(c, p, TCP_CHUNK_PONG, TCP_PHASE_OPEN, 0, 0);
+        p->pong_due = false;
+    } else if (p->ping_due) {
+        queue_chunk(c, p, TCP_CHUNK_PING, TCP_PHASE_OPEN, 0, 0);
+        p->ping_due = false;
     } else if (p->result_out.next < results) {
-        queue_chunk(c, p, TCP_CHUNK_DATA, TCP_PHASE_RESULT, p->result_out.next,
-                    (uint32_t)EO_MIN(chunk, results - p->result_out.next));
-    } else if (p->input_out.next < p->input_out.end) {
-        queue_chunk(c, p, TCP_CHUNK_DATA, TCP_PHASE_INPUT, p->input_out.next,
-                    (uint32_t)EO_MIN(chunk, p->input_out.end - p->input_out.next));
+        queue_data(c, p, TCP_PHASE_RESULT, results);
+    } else if (p->input_out.next < inputs) {
+        queue_data(c, p, TCP_PHASE_INPUT, inputs);
     } else if (!p->open_sent) {
         queue_chunk(c, p, TCP_CHUNK_DATA, TCP_PHASE_OPEN, 0, 0);
     } else {
@@ -321,8 +348,8 @@ static bool queue_next(struct collective_comm *c, struct tcp_peer *p)
 
 bool tcp_peer_wants_write(const struct collective_comm *c, const struct tcp_peer *p)
 {
-    return sending(p) || p->pong_due || p->ping_due || !p->open_sent || p->input_out.next < p->input_out.end ||
-           p->result_out.next < EO_MIN(p->result_out.end, c->ready);
+    return sending(p) || p->pong_due || p->ping_due || !p->open_sent || p->input_out.next < inputs_until(c, p) ||
+           p->result_out.next < results_until(c, p);
 }
 
 static void bytes_sent(struct collective_comm *c, struct tcp_peer *p, size_t bytes)
