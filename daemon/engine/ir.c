@@ -66,7 +66,8 @@ int ir_add_value(struct ir *ir, enum ir_kind kind, const struct eo_tensor_desc *
 
 int ir_add_node(struct ir *ir, const struct ir_node *like, struct eo_error *err)
 {
-    struct ir_node node = *like;
+    struct ir_node node = *like; /* like may lie in the table that grows */
+    const uint32_t *in = node.in;
     void *table = ir->nodes;
     bool ok = grow(&table, &ir->cap_nodes, ir->n_nodes, sizeof(*ir->nodes));
 
@@ -76,7 +77,7 @@ int ir_add_node(struct ir *ir, const struct ir_node *like, struct eo_error *err)
         return out_of_memory(err);
     }
     if (node.n_in > 0) {
-        memcpy(node.in, like->in, node.n_in * sizeof(*node.in));
+        memcpy(node.in, in, node.n_in * sizeof(*node.in));
     }
     for (uint32_t o = 0; o < node.n_out; o++) {
         ir->values[node.out[o]].node = ir->n_nodes;

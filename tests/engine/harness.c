@@ -13,7 +13,7 @@ static uint64_t place(struct plan_place *p, const struct eo_graph *g, eo_value v
     return offset + (eo_tensor_desc_bytes(eo_graph_desc(g, v)) + 63) / 64 * 64;
 }
 
-static void place_all(struct harness *h, const eo_value *outputs)
+static void place_all(struct harness *h, const eo_value *outputs, const int *over)
 {
     const struct eo_graph *g = h->graph;
 
@@ -26,7 +26,11 @@ static void place_all(struct harness *h, const eo_value *outputs)
         }
     }
     for (uint32_t i = 0; i < h->n_outputs; i++) {
-        h->sizes[1] = place(&h->outputs[i], g, outputs[i], 1, h->sizes[1]);
+        if (over != NULL && over[i] >= 0) {
+            h->outputs[i] = (struct plan_place){outputs[i], 0, h->inputs[over[i]].offset};
+        } else {
+            h->sizes[1] = place(&h->outputs[i], g, outputs[i], 1, h->sizes[1]);
+        }
     }
 }
 
@@ -37,7 +41,7 @@ int harness_open(struct harness *h, struct eo_device *dev, const struct eo_graph
     int rc;
 
     *h = (struct harness){.dev = dev, .graph = g, .n_outputs = n_outputs};
-    place_all(h, outputs);
+    place_all(h, outputs, options.over);
     spec.inputs = h->inputs;
     spec.n_inputs = h->n_inputs;
     spec.outputs = h->outputs;

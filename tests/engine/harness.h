@@ -20,6 +20,8 @@ struct harness {
 struct harness_options {
     uint32_t without;
     enum plan_fallback fallback;
+    const int
+        *over; /* per output: number of the input (in node order) whose place it takes, -1 = its own; NULL = all own */
 };
 
 /* All inputs and states of the graph get a place, in node order; so do the given values. */

@@ -14,7 +14,7 @@ static int add_copy(struct ir *ir, uint32_t from, uint32_t *out, struct eo_error
     return rc == EO_OK ? ir_add_node(ir, &node, err) : rc;
 }
 
-/* Copies of inputs were appended; they go to the front, before any node may write over an input's place. */
+/* Copies of inputs were appended; they go to the front, so that later nodes may write straight over the inputs. */
 static int move_to_front(struct ir *ir, uint32_t first, struct eo_error *err)
 {
     uint32_t n_moved = ir->n_nodes - first;

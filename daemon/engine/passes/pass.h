@@ -16,7 +16,7 @@
 int import_graph(struct ir *ir, struct eo_error *err);
 
 /* Makes every plan output the result of a node of its own, with copies where a value is an input (unless it is in its
- * place), a constant or an output already. Copies of inputs come first, so that no node can overwrite them before. Not
+ * place), a constant or an output already. Copies of inputs come first, so that nodes may write straight over them. Not
  * optional. Errors: NO_MEMORY. */
 int bind_outputs(struct ir *ir, struct eo_error *err);
 
