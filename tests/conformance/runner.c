@@ -1,5 +1,7 @@
 #include "tests/conformance/runner.h"
 
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
 #include "tests/support/fake_device.h"
 
 #include <stdio.h>
@@ -150,6 +152,23 @@ static void open_one(struct devices *d, const char *device, const char *name)
     d->names[d->n++] = name;
 }
 
+static void open_cpus(struct devices *d)
+{
+    open_one(d, "cpu", "cpu");
+    for (int i = 0; i < isa_count(); i++) {
+        const struct cpu_device *best = (const struct cpu_device *)d->under_test[0];
+        if (isa_at(i) == best->vec)
+            continue;
+        if (!isa_runs_here(i)) {
+            printf("%s is left out: this processor does not have it\n", isa_at(i)->description);
+            continue;
+        }
+        (void)setenv("EVERYO_CPU_ISA", isa_at(i)->name, 1);
+        open_one(d, "cpu", isa_at(i)->name);
+        (void)unsetenv("EVERYO_CPU_ISA");
+    }
+}
+
 void devices_open(struct devices *d)
 {
     struct eo_error err;
@@ -164,7 +183,7 @@ void devices_open(struct devices *d)
     if (refusal[0])
         printf("cpu is left out: %s\n", refusal);
     else
-        open_one(d, "cpu", "cpu");
+        open_cpus(d);
     fake_device_configure(NULL);
     open_one(d, "fake", "fake");
     fake_device_configure(&(struct fake_device_options){.threaded = true});

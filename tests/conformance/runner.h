@@ -34,12 +34,13 @@ void results_fini(struct results *r);
  */
 int run_on(struct eo_device *dev, const struct run *r, int share, struct results *out, struct eo_error *err);
 
-/* The backends under test, opened: cpu (when it can be used here), the fake device with both queues, and the reference.
- */
+/* The backends under test, opened: cpu with every instruction set that runs here (the best one first, named "cpu";
+ * none when the backend cannot be used), the fake device with both queues, and the reference. */
+enum { DEVICES = 6 };
 struct devices {
     struct eo_device *reference;
-    struct eo_device *under_test[3];
-    const char *names[3];
+    struct eo_device *under_test[DEVICES];
+    const char *names[DEVICES];
     int n;
 };
 void devices_open(struct devices *d);

@@ -104,29 +104,33 @@ ARRAY_POWER(f64, double, VD, LD, SD(pow))
         array_##name##_##suffix(n, out, in[0]);                                                                        \
     }
 
-/* Functions made of others run through a block that stays in the first-level cache. */
+/* Elements that stay in the first-level cache between the passes of a function. */
 enum { BLOCK = 256 };
 
-#define COMPOSED(T, suffix, fabs_fn)                                                                                   \
-    DIRECT(exp, suffix)                                                                                                \
-    DIRECT(log, suffix)                                                                                                \
-    DIRECT(expm1, suffix)                                                                                              \
-    DIRECT(tanh, suffix)                                                                                               \
-    /* SLEEF's log1p gives infinity near the top of the range; there log1p x = log x to the last place. */             \
-    static void log1p_##suffix(MAP_PARAMETERS)                                                                         \
+/* Near the top of their range some of SLEEF's functions give infinity too early. Elements above `limit` are worked out
+ * by the C library instead: they depend on their own value only, as all do. */
+#define PATCHED(name, suffix, T, limit, fallback)                                                                      \
+    static void name##_##suffix(MAP_PARAMETERS)                                                                        \
     {                                                                                                                  \
         (void)scalars;                                                                                                 \
         (void)args;                                                                                                    \
         for (int64_t first = 0; first < n; first += BLOCK) {                                                           \
             int64_t m = n - first < BLOCK ? n - first : BLOCK;                                                         \
             T *r = (T *)out + first, x[BLOCK];                                                                         \
+            int above = 0;                                                                                             \
             memcpy(x, (const T *)in[0] + first, (size_t)m * sizeof(T));                                                \
-            array_log1p_##suffix(m, r, x);                                                                             \
             for (int64_t i = 0; i < m; i++)                                                                            \
-                if (x[i] > (T)1e30)                                                                                    \
-                    array_log_##suffix(1, r + i, x + i);                                                               \
+                above |= x[i] > (limit);                                                                               \
+            array_##name##_##suffix(m, r, x);                                                                          \
+            for (int64_t i = 0; above && i < m; i++)                                                                   \
+                r[i] = x[i] > (limit) ? fallback(x[i]) : r[i];                                                         \
         }                                                                                                              \
-    }                                                                                                                  \
+    }
+
+#define COMPOSED(T, suffix, fabs_fn)                                                                                   \
+    DIRECT(log, suffix)                                                                                                \
+    DIRECT(expm1, suffix)                                                                                              \
+    DIRECT(tanh, suffix)                                                                                               \
     /* e = exp(-|x|) never overflows; 1 / (1 + e) for x >= 0, e / (1 + e) below keep all digits on both sides. */      \
     static void sigmoid_##suffix(MAP_PARAMETERS)                                                                       \
     {                                                                                                                  \
@@ -177,6 +181,10 @@ enum { BLOCK = 256 };
         }                                                                                                              \
     }
 
+DIRECT(exp, f32)
+PATCHED(exp, f64, double, 709.78, exp)
+PATCHED(log1p, f32, float, 1e30F, log1pf)
+PATCHED(log1p, f64, double, 1e300, log1p)
 COMPOSED(float, f32, __builtin_fabsf)
 COMPOSED(double, f64, __builtin_fabs)
 

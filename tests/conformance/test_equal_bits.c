@@ -1,0 +1,140 @@
+/* What must not depend on the machine: reductions, updates, random numbers and exact element-wise rows give equal bits
+ * on every instruction set, and everything but OpenBLAS gives equal bits for every number of threads. */
+#include "backends/cpu/isa.h"
+#include "tests/conformance/cases.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_THREADS = 3 };
+static const enum eo_dtype dtypes[] = {EO_FLOAT32, EO_FLOAT64, EO_INT32, EO_INT64};
+
+static struct eo_device *open_cpu(const char *isa, int threads)
+{
+    struct eo_error err;
+    struct eo_device *dev = NULL;
+    ck_assert_int_eq(setenv("EVERYO_CPU_ISA", isa, 1), 0);
+    ASSERT_OK(registry_open("cpu", &(struct eo_device_config){.threads = threads}, &dev, NULL, 0, &err));
+    return dev;
+}
+
+/* Rows that go through a mathematical library or a fused multiply-add, where instruction sets may differ. */
+static bool may_differ_between_isas(enum eo_op op)
+{
+    switch (op) {
+    case EO_OP_EXP:
+    case EO_OP_LOG:
+    case EO_OP_LOG1P:
+    case EO_OP_EXPM1:
+    case EO_OP_SIGMOID:
+    case EO_OP_TANH:
+    case EO_OP_SOFTPLUS:
+    case EO_OP_POWER:
+    case EO_OP_SOFTMAX:
+    case EO_OP_LOG_SOFTMAX:
+    case EO_OP_CROSS_ENTROPY:
+    case EO_OP_MATMUL:
+    case EO_OP_LINEAR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The library cuts its sums by the number of threads. */
+static bool is_library(const char *kernel)
+{
+    return strstr(kernel, "openblas") != NULL;
+}
+
+static void compare(const struct run *r, const struct results *a, const struct results *b, const char *what)
+{
+    for (int o = 0; o < r->n_out; o++)
+        ck_assert_msg(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
+                      "%s and %s give different bits (%s)", a->kernel, b->kernel, what);
+}
+
+/* One call on both devices; rows for which `skip` holds are left out. Returns whether it was compared. */
+static bool try_call(struct eo_device *a, struct eo_device *b, const struct op_case *c, enum eo_dtype dtype,
+                     const char *what)
+{
+    struct eo_error err;
+    struct run r;
+    struct results ra, rb;
+    bool compared = false;
+    if (case_init(&r, c, dtype, dtype, &err) == EO_OK) {
+        case_fill(&r, FILL_ORDINARY, (uint64_t)c->op);
+        int rc = run_on(a, &r, -1, &ra, &err);
+        if (rc == EO_OK) {
+            ASSERT_OK(run_on(b, &r, -1, &rb, &err));
+            compared = !is_library(ra.kernel);
+            if (compared)
+                compare(&r, &ra, &rb, what);
+            results_fini(&rb);
+        }
+        results_fini(&ra);
+    }
+    run_fini(&r);
+    return compared;
+}
+
+static int try_all(struct eo_device *a, struct eo_device *b, bool between_isas, const char *what)
+{
+    int n = 0;
+    for (int c = 0; c < case_count(); c++) {
+        const struct op_case *call = case_at(c);
+        if (between_isas && may_differ_between_isas(call->op))
+            continue;
+        for (size_t d = 0; d < EO_COUNT_OF(dtypes); d++)
+            if (case_dtypes(eo_op_schema(call->op)) & EO_DTYPE_BIT(dtypes[d]))
+                n += try_call(a, b, call, dtypes[d], what);
+    }
+    return n;
+}
+
+START_TEST(test_instruction_sets_agree)
+{
+    struct eo_device *baseline = open_cpu("baseline", 1);
+    for (int i = 1; i < isa_count(); i++) {
+        if (!isa_runs_here(i)) {
+            printf("%s is not compared: this processor does not have it\n", isa_at(i)->description);
+            continue;
+        }
+        struct eo_device *other = open_cpu(isa_at(i)->name, 1);
+        ck_assert_int_gt(try_all(baseline, other, true, isa_at(i)->name), 500);
+        registry_close(other);
+    }
+    registry_close(baseline);
+}
+END_TEST
+
+START_TEST(test_numbers_of_threads_agree)
+{
+    for (int i = 0; i < isa_count(); i++) {
+        if (!isa_runs_here(i))
+            continue;
+        struct eo_device *one = open_cpu(isa_at(i)->name, 1);
+        for (int threads = 2; threads <= MOST_THREADS; threads++) {
+            struct eo_device *more = open_cpu(isa_at(i)->name, threads);
+            ck_assert_int_gt(try_all(one, more, false, "threads"), 700);
+            registry_close(more);
+        }
+        registry_close(one);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {test_instruction_sets_agree, test_numbers_of_threads_agree};
+    struct eo_backend_facts facts;
+    char refusal[224];
+    registry_find("cpu")->probe(&facts);
+    registry_first_refusal(&facts, refusal, sizeof refusal);
+    if (refusal[0]) {
+        printf("skipped: cpu cannot be used: %s\n", refusal);
+        return 77;
+    }
+    (void)setenv("CK_FORK", "no", 1);
+    return eo_suite_run("equal bits", tests, EO_COUNT_OF(tests));
+}
