@@ -305,6 +305,9 @@ int eo_connection_drain(struct eo_connection *c, struct eo_error *err)
             rc = eo_connection_step(c, eo_connection_deadline(c), "sync", err);
         }
     }
+    if (rc == EO_OK) {
+        rc = check_usable(c, err);
+    }
     if (c->deferred.code != 0 && rc != EO_E_TIMED_OUT) { /* it came before whatever ended the wait */
         rc = c->deferred.code;
         if (err != NULL) {

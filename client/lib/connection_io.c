@@ -231,7 +231,11 @@ int eo_connection_step(struct eo_connection *c, uint64_t deadline_ns, const char
     if (unsent(c) > 0) {
         pfd.events |= POLLOUT;
     }
-    if (poll(&pfd, 1, wait_ms) < 0) {
+    const int ready = poll(&pfd, 1, wait_ms);
+    if (ready == 0 && deadline_ns != 0 && eo_now_ns() >= deadline_ns) {
+        return timed_out(c, what, err);
+    }
+    if (ready < 0) {
         if (errno == EINTR) {
             return EO_OK; /* the caller looks at its flags and comes back */
         }
