@@ -52,7 +52,7 @@ int job_files_find(const struct eo_item *files, const char *spec_path, bool far,
         if (rc == EO_OK) {
             rc = resolve(f, spec_path, err);
         }
-        if (rc == EO_E_NO_FILE && far && f->path[0] == '/') {
+        if (rc == EO_E_NO_FILE && far && f->path[0] == '/' && access(f->local, F_OK) != 0) {
             eo_error_clear(err);
             f->sha256[0] = '\0';
             rc = EO_OK;

@@ -22,6 +22,7 @@ void job_watch_catch_signals(void)
 {
     struct sigaction action;
     memset(&action, 0, sizeof action);
+    signals_seen = 0;
     action.sa_handler = on_signal; /* no SA_RESTART: poll returns, the loop looks at the flag */
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
