@@ -17,6 +17,9 @@ static struct eo_error err;
 static _Atomic bool counting;
 static _Atomic int n_calls;
 
+/* glibc's own names for what these replace; a sanitizer brings its own malloc, so there only glibc's is not counted. */
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CAN_COUNT 1
 static void count(void)
 {
     if (atomic_load_explicit(&counting, memory_order_relaxed)) {
@@ -24,9 +27,6 @@ static void count(void)
     }
 }
 
-/* glibc's own names for what these replace; a sanitizer brings its own malloc, so there only glibc's is not counted. */
-#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CAN_COUNT 1
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
