@@ -6,9 +6,14 @@
 #include <string.h>
 
 enum { SRC, DST };
-/* Elements along each side of a transposed tile: reads and writes of a tile stay within 64 lines each of the
- * first-level cache. */
-enum { TILE = 32 };
+/* Elements along each side of a transposed tile: lines of the destination are written four at a time, and the tile
+ * takes at most half of a first-level cache. */
+enum { TILE = 64, TILE_BYTES = 256 };
+
+static int64_t tile_side(size_t size)
+{
+    return EO_MIN(TILE, TILE_BYTES / (int64_t)size);
+}
 
 void strided_init(struct strided *s, const int64_t *shape, int n_dims, const int64_t *src_stride, int64_t src_first,
                   const int64_t *dst_stride, int64_t dst_first, size_t size)
@@ -51,14 +56,17 @@ bool strided_is_plain(const struct strided *s)
                 d[i * dst_step] = s[i * src_step];                                                                     \
         }                                                                                                              \
     }                                                                                                                  \
-    /* d (rows, columns) with row stride dst_row = transpose of s, whose rows are contiguous. */                       \
+    /* d (rows, columns) with row stride dst_row = transpose of s, whose rows are contiguous. Rows of the source are   \
+     * gathered in a buffer first: at strides of a power of two their lines would push each other out of the cache. */ \
     static void tile_##T(char *dst, const char *src, int64_t rows, int64_t columns, int64_t dst_row, int64_t src_row)  \
     {                                                                                                                  \
-        T *d = (void *)dst;                                                                                            \
+        T *d = (void *)dst, buffer[TILE_BYTES / sizeof(T) < TILE ? TILE_BYTES / sizeof(T) : TILE][TILE];               \
         const T *s = (const void *)src;                                                                                \
+        for (int64_t c = 0; c < columns; c++)                                                                          \
+            memcpy(buffer[c], s + c * src_row, (size_t)rows * sizeof(T));                                              \
         for (int64_t r = 0; r < rows; r++)                                                                             \
             for (int64_t c = 0; c < columns; c++)                                                                      \
-                d[r * dst_row + c] = s[c * src_row + r];                                                               \
+                d[r * dst_row + c] = buffer[c][r];                                                                     \
     }
 LINE(uint8_t)
 LINE(uint16_t)
@@ -138,7 +146,7 @@ static struct space outer_space(const struct strided *s)
     return outer;
 }
 
-/* Strips begin..end-1: a strip is TILE rows of the destination at one place of the outer dimensions. */
+/* Strips begin..end-1: a strip is one tile's height of rows of the destination at one place of the outer dimensions. */
 static void run_strips(void *context, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -147,16 +155,16 @@ static void run_strips(void *context, int64_t begin, int64_t end, int thread)
     const struct space outer = outer_space(s);
     int inner = s->space.n_dims - 1;
     int64_t rows = s->space.shape[s->tile_dim], columns = s->space.shape[inner], size = (int64_t)s->size;
-    int64_t strips = (rows + TILE - 1) / TILE;
+    int64_t side = tile_side(s->size), strips = (rows + side - 1) / side;
     for (int64_t i = begin; i < end; i++) {
-        int64_t row = i % strips * TILE;
+        int64_t row = i % strips * side;
         char *dst =
             j->dst +
             (space_offset(&outer, DST, outer.n_dims, i / strips) + row * s->space.stride[DST][s->tile_dim]) * size;
         const char *src = j->src + (space_offset(&outer, SRC, outer.n_dims, i / strips) + row) * size;
-        for (int64_t c = 0; c < columns; c += TILE)
-            tile(s, dst + c * size, src + c * s->space.stride[SRC][inner] * size, EO_MIN(rows - row, TILE),
-                 EO_MIN(columns - c, TILE));
+        for (int64_t c = 0; c < columns; c += side)
+            tile(s, dst + c * size, src + c * s->space.stride[SRC][inner] * size, EO_MIN(rows - row, side),
+                 EO_MIN(columns - c, side));
     }
 }
 
@@ -171,7 +179,7 @@ void strided_run(const struct strided *s, int threads, void *dst, const void *sr
     if (p->n_dims == 0) {
         memcpy(j.dst, j.src, s->size);
     } else if (s->tile_dim >= 0) {
-        int64_t strips = (p->shape[s->tile_dim] + TILE - 1) / TILE,
+        int64_t side = tile_side(s->size), strips = (p->shape[s->tile_dim] + side - 1) / side,
                 n = count / p->shape[s->tile_dim] / p->shape[p->n_dims - 1];
         parallel_for(threads, n * strips, parallel_grain(count * 4 / (n * strips)), run_strips, &j);
     } else if (p->n_dims == 1) {

@@ -3,19 +3,50 @@
 
 #include "proto/philox.h"
 
+#include <string.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 /* Blocks that run through the ten rounds side by side; no instruction set changes it. */
 enum { SIDE = 16, CHUNK = 4 * SIDE };
 
-static void rounds(uint32_t c0[SIDE], uint32_t c1[SIDE], uint32_t c2[SIDE], uint32_t c3[SIDE], uint64_t seed)
+/* Counters in lanes of 64 bits, of which the low 32 count: a product of two low halves fills a lane, and what is left
+ * in the high halves is never looked at. MULTIPLY_LOW is that product. */
+#if defined(__AVX512F__)
+enum { VECTOR_BYTES = 64 };
+#define MULTIPLY_LOW(a, b) (vec) _mm512_mul_epu32((__m512i)(a), (__m512i)(b))
+#elif defined(__AVX2__)
+enum { VECTOR_BYTES = 32 };
+#define MULTIPLY_LOW(a, b) (vec) _mm256_mul_epu32((__m256i)(a), (__m256i)(b))
+#elif defined(__x86_64__)
+enum { VECTOR_BYTES = 16 };
+#define MULTIPLY_LOW(a, b) (vec) _mm_mul_epu32((__m128i)(a), (__m128i)(b))
+#else
+enum { VECTOR_BYTES = 16 };
+#define MULTIPLY_LOW(a, b) (((a)&UINT32_MAX) * (b))
+#endif
+typedef uint64_t vec __attribute__((vector_size(VECTOR_BYTES)));
+enum { WIDTH = VECTOR_BYTES / 8, VECTORS = SIDE / WIDTH };
+
+static vec all(uint64_t x)
+{
+    return x - (vec){0};
+}
+
+static void rounds(vec c0[VECTORS], vec c1[VECTORS], vec c2[VECTORS], vec c3[VECTORS], uint64_t seed)
 {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
+    const vec m0 = all(0xD2511F53U), m1 = all(0xCD9E8D57U);
     for (int round = 0; round < 10; round++) {
-        for (int l = 0; l < SIDE; l++) {
-            uint64_t p0 = (uint64_t)0xD2511F53U * c0[l], p1 = (uint64_t)0xCD9E8D57U * c2[l];
-            c0[l] = (uint32_t)(p1 >> 32) ^ c1[l] ^ key0;
-            c2[l] = (uint32_t)(p0 >> 32) ^ c3[l] ^ key1;
-            c1[l] = (uint32_t)p1;
-            c3[l] = (uint32_t)p0;
+        const vec k0 = all(key0), k1 = all(key1);
+        for (int v = 0; v < VECTORS; v++) {
+            vec p0 = MULTIPLY_LOW(c0[v], m0), p1 = MULTIPLY_LOW(c2[v], m1);
+            c0[v] = (p1 >> 32) ^ c1[v] ^ k0;
+            c2[v] = (p0 >> 32) ^ c3[v] ^ k1;
+            c1[v] = p1;
+            c3[v] = p0;
         }
         key0 += 0x9E3779B9U;
         key1 += 0xBB67AE85U;
@@ -25,21 +56,24 @@ static void rounds(uint32_t c0[SIDE], uint32_t c1[SIDE], uint32_t c2[SIDE], uint
 /* Words of blocks block .. block + SIDE - 1, in order. */
 static void block_words(const struct vector_rng *g, uint64_t block, uint32_t out[CHUNK])
 {
-    uint32_t c0[SIDE], c1[SIDE], c2[SIDE], c3[SIDE];
+    vec c0[VECTORS], c1[VECTORS], c2[VECTORS], c3[VECTORS];
     const uint64_t step = (uint64_t)g->step;
-    for (int l = 0; l < SIDE; l++) {
-        const uint64_t b = block + (uint64_t)l;
-        c0[l] = (uint32_t)b;
-        c1[l] = (uint32_t)((b >> 32) & 0xFFFFU) | (uint32_t)((step >> 32) << 16);
-        c2[l] = (uint32_t)step;
-        c3[l] = g->stream;
-    }
+    for (int v = 0; v < VECTORS; v++)
+        for (int l = 0; l < WIDTH; l++) {
+            const uint64_t b = block + (uint64_t)(v * WIDTH + l);
+            c0[v][l] = b;
+            c1[v][l] = ((b >> 32) & 0xFFFFU) | (step >> 32) << 16;
+            c2[v][l] = step;
+            c3[v][l] = g->stream;
+        }
     rounds(c0, c1, c2, c3, (uint64_t)g->seed);
-    for (int l = 0; l < SIDE; l++) {
-        out[4 * l] = c0[l];
-        out[4 * l + 1] = c1[l];
-        out[4 * l + 2] = c2[l];
-        out[4 * l + 3] = c3[l];
+    for (int v = 0; v < VECTORS; v++) {
+        /* Pairs of words, the first one in the low half, as memory is little-endian. */
+        vec first = (c0[v] & UINT32_MAX) | c1[v] << 32, second = (c2[v] & UINT32_MAX) | c3[v] << 32;
+        for (int l = 0; l < WIDTH; l++) {
+            const uint64_t pairs[2] = {first[l], second[l]};
+            memcpy(out + 4 * (v * WIDTH + l), pairs, sizeof pairs);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { LANES = 16 };
+enum { LANES = 16, BLOCK = 64 };
 
 static double fold_lanes(double acc[LANES])
 {
@@ -100,17 +100,21 @@ INTEGER_SUMS(i64, int64_t)
     static void name##_##suffix(int64_t n, const void *data, void *out)                                                \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
-        T acc[LANES], best = x[0];                                                                                     \
-        for (int l = 0; l < LANES; l++)                                                                                \
-            acc[l] = best;                                                                                             \
+        T best = x[0];                                                                                                 \
         int64_t i = 0;                                                                                                 \
-        for (; i + LANES <= n; i += LANES)                                                                             \
-            for (int l = 0; l < LANES; l++)                                                                            \
-                acc[l] = BEST(acc[l], x[i + l]);                                                                       \
+        if (n >= 2 * LANES) {                                                                                          \
+            T acc[LANES];                                                                                              \
+            memcpy(acc, x, sizeof acc);                                                                                \
+            for (i = LANES; i + LANES <= n; i += LANES)                                                                \
+                for (int l = 0; l < LANES; l++)                                                                        \
+                    acc[l] = BEST(acc[l], x[i + l]);                                                                   \
+            for (int width = LANES / 2; width > 0; width /= 2)                                                         \
+                for (int l = 0; l < width; l++)                                                                        \
+                    acc[l] = BEST(acc[l], acc[l + width]);                                                             \
+            best = acc[0];                                                                                             \
+        }                                                                                                              \
         for (; i < n; i++)                                                                                             \
             best = BEST(best, x[i]);                                                                                   \
-        for (int l = 0; l < LANES; l++)                                                                                \
-            best = BEST(best, acc[l]);                                                                                 \
         memcpy(out, &best, sizeof best);                                                                               \
     }                                                                                                                  \
     static void name##_columns_##suffix(int64_t n, void *best, const void *data)                                       \
@@ -119,19 +123,24 @@ INTEGER_SUMS(i64, int64_t)
         T *acc = best;                                                                                                 \
         VECTOR_FOR(i, n) acc[i] = BEST(acc[i], x[i]);                                                                  \
     }                                                                                                                  \
-    /* The extreme itself is found with vectors; then the first element that equals it, or is NaN as it is. */         \
+    /* The extreme itself is found with vectors; then the first element that equals it, or is NaN as it is. Blocks     \
+     * without it are passed over. */                                                                                  \
     static int64_t arg_##name##_##suffix(int64_t n, const void *data)                                                  \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
         T best;                                                                                                        \
         name##_##suffix(n, data, &best);                                                                               \
+        const int nan = best != best;                                                                                  \
         int64_t i = 0;                                                                                                 \
-        if (best != best)                                                                                              \
-            while (x[i] == x[i])                                                                                       \
-                i++;                                                                                                   \
-        else                                                                                                           \
-            while (x[i] != best)                                                                                       \
-                i++;                                                                                                   \
+        for (; i + BLOCK <= n; i += BLOCK) {                                                                           \
+            int found = 0;                                                                                             \
+            for (int l = 0; l < BLOCK; l++)                                                                            \
+                found |= (x[i + l] == best) | (x[i + l] != x[i + l]);                                                  \
+            if (found)                                                                                                 \
+                break;                                                                                                 \
+        }                                                                                                              \
+        while (nan ? x[i] == x[i] : x[i] != best)                                                                      \
+            i++;                                                                                                       \
         return i;                                                                                                      \
     }                                                                                                                  \
     static void arg_##name##_columns_##suffix(int64_t n, void *best, int64_t *at, const void *data, int64_t row)       \
