@@ -39,7 +39,9 @@ static inline struct model model_of(const struct layer *layers, int n, enum loss
 
     m.input.dtype = (uint8_t)dtype;
     m.input.n_dims = (uint8_t)(n_row + 1);
-    memcpy(&m.input.shape[1], row, sizeof(*row) * (size_t)n_row);
+    for (int i = 0; i < n_row; i++) {
+        m.input.shape[1 + i] = row[i];
+    }
     return m;
 }
 
