@@ -95,6 +95,15 @@ static int write_at(int fd, const uint8_t *data, uint64_t size, uint64_t offset,
     return EO_OK;
 }
 
+/* A name that no blob can get by this upload: what is there of it goes, so that the next one starts afresh. */
+static int refuse_part(const char *part, const char *sha256, const char *got, struct eo_error *err)
+{
+    unlink(part);
+    EO_RAISE(err, EO_E_BAD_FILE, "the upload named %.12s... has %s", sha256, got);
+    eo_error_hint(err, "The file changed while it was sent; send it again.");
+    return EO_E_BAD_FILE;
+}
+
 /* The upload is complete: it becomes a blob only when its content is what its name says. */
 static int seal(const char *state_dir, const char *sha256, const char *part, int fd, struct eo_error *err)
 {
@@ -108,10 +117,9 @@ static int seal(const char *state_dir, const char *sha256, const char *part, int
     }
     int rc = eo_file_sha256(part, got, &size, err);
     if (rc == EO_OK && strcmp(got, sha256) != 0) {
-        unlink(part);
-        EO_RAISE(err, EO_E_BAD_FILE, "the upload named %.12s... has the SHA-256 %.12s...", sha256, got);
-        eo_error_hint(err, "The file changed while it was sent; send it again.");
-        return EO_E_BAD_FILE;
+        char what[96];
+        snprintf(what, sizeof what, "the SHA-256 %.12s...", got);
+        return refuse_part(part, sha256, what, err);
     }
     snprintf(dir, sizeof dir, "%s/blobs/%.2s", state_dir, sha256);
     if (rc == EO_OK) {
@@ -157,7 +165,7 @@ int blobs_put(const char *state_dir, const char *sha256, uint64_t size, uint64_t
     const bool complete = rc == EO_OK && end >= size;
     if (complete) {
         rc = end == size ? seal(state_dir, sha256, part, fd, err)
-                         : EO_RAISE(err, EO_E_BAD_PARAMS, "an earlier upload of this name was longer");
+                         : refuse_part(part, sha256, "more bytes than its size says", err);
     }
     close(fd);
     if (rc == EO_OK) {
@@ -202,4 +210,51 @@ int blobs_get(const char *state_dir, const char *sha256, uint64_t offset, void *
         *out_total = (uint64_t)st.st_size;
     }
     return rc;
+}
+
+static int copy_file(const char *from, const char *to, struct eo_error *err)
+{
+    char buffer[64 << 10];
+    int in = open(from, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (in < 0) {
+        int errnum = errno;
+        return eo_raise_io(err, errnum, "open", from);
+    }
+    int out = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int rc = EO_OK;
+    if (out < 0) {
+        int errnum = errno;
+        rc = eo_raise_io(err, errnum, "create", to);
+    }
+    for (ssize_t n = 1; rc == EO_OK && n > 0;) {
+        n = read(in, buffer, sizeof buffer);
+        if (n < 0 && errno == EINTR) {
+            n = 1;
+        } else if (n < 0) {
+            int errnum = errno;
+            rc = eo_raise_io(err, errnum, "read", from);
+        } else {
+            rc = eo_write_all(out, buffer, (size_t)n, to, err);
+        }
+    }
+    close(in);
+    if (out >= 0 && close(out) != 0 && rc == EO_OK) {
+        int errnum = errno;
+        rc = eo_raise_io(err, errnum, "write", to);
+    }
+    return rc;
+}
+
+int blobs_materialise(const char *state_dir, const char *sha256, const char *path, struct eo_error *err)
+{
+    char blob[BLOBS_PATH];
+    if (!blobs_path(state_dir, sha256, blob)) {
+        return bad_name(err);
+    }
+    if (unlink(path) != 0 && errno != ENOENT) {
+        int errnum = errno;
+        return eo_raise_io(err, errnum, "create", path);
+    }
+    /* A second name for the same bytes: blobs never change. Where links are impossible, a copy. */
+    return link(blob, path) == 0 ? EO_OK : copy_file(blob, path, err);
 }

@@ -21,6 +21,8 @@ int blobs_put(const char *state_dir, const char *sha256, uint64_t size, uint64_t
 /* Reads up to size bytes; *out_n may be less at the end. NO_FILE when it is not here. */
 int blobs_get(const char *state_dir, const char *sha256, uint64_t offset, void *out, uint64_t size, uint64_t *out_n,
               uint64_t *out_total, struct eo_error *err);
+/* Makes the blob appear as file path, replacing what is there; read only. NO_FILE when it is not here. */
+int blobs_materialise(const char *state_dir, const char *sha256, const char *path, struct eo_error *err);
 bool blobs_path(const char *state_dir, const char *sha256, char out[BLOBS_PATH]);
 
 #endif

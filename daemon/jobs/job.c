@@ -33,6 +33,48 @@ struct job_record *job_record_new(void)
     return r;
 }
 
+static bool replace(void **at, const void *list, size_t size)
+{
+    void *copy = malloc(EO_MAX(size, (size_t)1));
+    if (copy == NULL) {
+        return false;
+    }
+    if (size > 0) {
+        memcpy(copy, list, size);
+    }
+    free(*at);
+    *at = copy;
+    return true;
+}
+
+static bool replace_files(struct job_file_ref **at, int *out_n, const struct job_file_ref *files, int n)
+{
+    void *list = *at;
+    const bool done = replace(&list, files, (size_t)n * sizeof *files);
+    *at = list;
+    *out_n = done ? n : *out_n;
+    return done;
+}
+
+bool job_record_set_files(struct job_record *r, const struct job_file_ref *files, int n)
+{
+    return replace_files(&r->files, &r->n_files, files, n);
+}
+
+bool job_record_set_resume_files(struct job_record *r, const struct job_file_ref *files, int n)
+{
+    return replace_files(&r->resume_files, &r->n_resume_files, files, n);
+}
+
+bool job_record_set_hosts(struct job_record *r, const char (*hosts)[JOB_HOST_SIZE], int n)
+{
+    void *list = r->hosts;
+    const bool done = replace(&list, hosts, (size_t)n * sizeof *hosts);
+    r->hosts = list;
+    r->n_hosts = done ? n : r->n_hosts;
+    return done;
+}
+
 struct job_record *job_record_copy(const struct job_record *r)
 {
     struct job_record *c = malloc(sizeof *c);
@@ -40,12 +82,18 @@ struct job_record *job_record_copy(const struct job_record *r)
         return NULL;
     }
     *c = *r;
+    c->files = NULL;
+    c->resume_files = NULL;
+    c->hosts = NULL;
     eo_bytes_init(&c->metrics, METRICS_MAX);
     eo_bytes_init(&c->ranks, RANKS_MAX);
     eo_bytes_append(&c->metrics, r->metrics.data, r->metrics.size);
     eo_bytes_append(&c->ranks, r->ranks.data, r->ranks.size);
     c->spec = r->spec != NULL ? strdup(r->spec) : NULL;
-    if (c->metrics.failed || c->ranks.failed || (r->spec != NULL && c->spec == NULL)) {
+    const bool lists = job_record_set_files(c, r->files, r->n_files) &&
+                       job_record_set_resume_files(c, r->resume_files, r->n_resume_files) &&
+                       job_record_set_hosts(c, (const char(*)[JOB_HOST_SIZE])r->hosts, r->n_hosts);
+    if (!lists || c->metrics.failed || c->ranks.failed || (r->spec != NULL && c->spec == NULL)) {
         job_record_free(c);
         return NULL;
     }
@@ -57,6 +105,9 @@ void job_record_free(struct job_record *r)
     if (r != NULL) {
         eo_bytes_fini(&r->metrics);
         eo_bytes_fini(&r->ranks);
+        free(r->files);
+        free(r->resume_files);
+        free(r->hosts);
         free(r->spec);
         free(r);
     }
@@ -78,4 +129,24 @@ bool job_id_valid_prefix(const char *text)
 {
     const size_t n = strlen(text);
     return n >= 1 && n < JOB_ID_SIZE && strspn(text, "0123456789abcdef") == n;
+}
+
+bool job_id_valid(const char *text)
+{
+    return job_id_valid_prefix(text) && strlen(text) == JOB_ID_SIZE - 1;
+}
+
+bool job_file_name_safe(const char *name)
+{
+    for (const char *at = name; *at != '\0';) {
+        const size_t n = strcspn(at, "/");
+        if (n == 0 || at[0] == '.') {
+            return false;
+        }
+        at += n;
+        if (at[0] == '/' && *++at == '\0') {
+            return false;
+        }
+    }
+    return name[0] != '\0';
 }

@@ -17,10 +17,10 @@ enum job_state {
     JOB_STATE_COUNT
 };
 
-enum { JOB_ID_SIZE = 33, JOB_MAX_HOSTS = 8, JOB_MAX_FILES = 16 };
+enum { JOB_ID_SIZE = 33, JOB_MAX_HOSTS = 8, JOB_MAX_FILES = 16, JOB_MAX_RESUME_FILES = 32, JOB_HOST_SIZE = 300 };
 
 struct job_file_ref {
-    char path[1024]; /* as the job file writes it */
+    char path[1024]; /* as the job file writes it; of a checkpoint: its relative name */
     char sha256[65]; /* "" = a file of this host, inside an allowed directory */
     uint64_t size;
 };
@@ -33,10 +33,13 @@ struct job_record {
     char reason[320]; /* why it waits, or how it ended; "" when there is nothing to say */
     char *spec;       /* canonical YAML, owned */
     char spec_hash[65];
+    char device[32];          /* as the spec asks, then as it was opened */
     char resume[JOB_ID_SIZE]; /* job whose newest checkpoint this one starts from; "" = none */
-    struct job_file_ref files[JOB_MAX_FILES];
-    int n_files;
-    char hosts[JOB_MAX_HOSTS][300];             /* as typed; the first one coordinates */
+    /* Owned; a daemon remembers thousands of jobs, so lists are as long as they must be. */
+    struct job_file_ref *files;
+    struct job_file_ref *resume_files; /* a checkpoint that came with the submit */
+    char (*hosts)[JOB_HOST_SIZE];      /* as typed; the first one coordinates */
+    int n_files, n_resume_files;
     int n_hosts;                                /* 0 = where it was submitted */
     int64_t submitted_ms, started_ms, ended_ms; /* 0 = not yet */
     int64_t restarts;
@@ -56,5 +59,12 @@ struct job_record *job_record_copy(const struct job_record *r); /* deep; NULL wh
 void job_record_free(struct job_record *r);
 int job_id_make(char out[JOB_ID_SIZE], struct eo_error *err); /* getrandom(2) */
 bool job_id_valid_prefix(const char *text);                   /* 1..32 lower-case hex digits */
+bool job_id_valid(const char *text);                          /* all 32: may name a folder */
+/* A relative path without empty or dotted parts: stays below the folder it is joined to. */
+bool job_file_name_safe(const char *name);
+/* Replace a list of the record by a copy; false when memory is out, the record is as before then. */
+bool job_record_set_files(struct job_record *r, const struct job_file_ref *files, int n);
+bool job_record_set_resume_files(struct job_record *r, const struct job_file_ref *files, int n);
+bool job_record_set_hosts(struct job_record *r, const char (*hosts)[JOB_HOST_SIZE], int n);
 
 #endif

@@ -3,8 +3,8 @@
  *
  * Threads: journal_open, journal_load and journal_close run on the caller's thread, before and after use. journal_put
  * and journal_remove queue; their done runs on the journal's thread after the commit, or with the error. Writes happen
- * in the order they were queued; several that wait share one transaction, and each done comes after that one's commit.
- */
+ * in the order they were queued. Several that wait share one transaction, and each done comes after its commit; when it
+ * fails, each is tried by itself. */
 #ifndef EO_DAEMON_JOBS_JOURNAL_H
 #define EO_DAEMON_JOBS_JOURNAL_H
 
@@ -22,12 +22,10 @@ int journal_load(struct journal *j, void (*fn)(void *ctx, struct job_record *r),
 
 /* err NULL: the record is on disk. Runs on the journal's thread exactly once. */
 typedef void (*journal_done_fn)(void *ctx, const struct eo_error *err);
-/* Inserts or replaces by id. Owns record (made by job_record_copy). done NULL = the caller does not wait; failures of
- * such writes are kept and returned by the next journal_failure. */
+/* Inserts, or replaces what may change (everything but what was submitted) by id. Owns record (made by
+ * job_record_copy), also when this fails. */
 int journal_put(struct journal *j, struct job_record *record, journal_done_fn done, void *ctx, struct eo_error *err);
 int journal_remove(struct journal *j, const char *id, journal_done_fn done, void *ctx, struct eo_error *err);
-/* The last write failure nobody waited for, then forgets it; false when there is none. */
-bool journal_failure(struct journal *j, struct eo_error *out);
 const char *journal_library(void); /* "3.40.1" */
 
 #endif

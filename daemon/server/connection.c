@@ -48,6 +48,11 @@ static void dissolve(struct connection *c)
     while (c->waiters) {
         connection_forget_waiter(c->waiters);
     }
+    while (c->hooks) {
+        struct connection_hook *h = c->hooks;
+        connection_unhook(h);
+        h->closed(h->ctx);
+    }
     if (c->session) {
         session_detach(c->session);
         session_unref(c->session);
@@ -327,6 +332,28 @@ void connection_forget_waiter(struct connection_waiter *w)
         }
         w->link = NULL;
         w->next = NULL;
+    }
+}
+
+void connection_hook(struct connection *c, struct connection_hook *h)
+{
+    h->next = c->hooks;
+    h->link = &c->hooks;
+    if (h->next) {
+        h->next->link = &h->next;
+    }
+    c->hooks = h;
+}
+
+void connection_unhook(struct connection_hook *h)
+{
+    if (h->link) {
+        *h->link = h->next;
+        if (h->next) {
+            h->next->link = h->link;
+        }
+        h->link = NULL;
+        h->next = NULL;
     }
 }
 

@@ -75,6 +75,15 @@ struct connection_waiter {
 void connection_wait_drained(struct connection *c, struct connection_waiter *w); /* once; dropped when it closes */
 void connection_forget_waiter(struct connection_waiter *w);                      /* idempotent */
 
+/* Told when the connection goes away, after its requests were. For what a connection stands for beyond its requests. */
+struct connection_hook {
+    struct connection_hook *next, **link; /* the connection's; link NULL = not hooked */
+    void (*closed)(void *ctx);            /* unhooked before; may free the hook */
+    void *ctx;
+};
+void connection_hook(struct connection *c, struct connection_hook *h);
+void connection_unhook(struct connection_hook *h); /* idempotent */
+
 enum connection_role connection_role(const struct connection *c);
 const char *connection_peer(const struct connection *c);                 /* "127.0.0.1:4711", for logs */
 const char *connection_peer_node(const struct connection *c);            /* node id a peer gave in hello, "" else */

@@ -9,6 +9,7 @@
  * the job back into the queue with a reason and a time to wait when a host has no free slot. */
 int coordinator_start(struct job *j, struct eo_error *err);
 void coordinator_stop(struct coordinator *c, int stop); /* 1 cancel, 2 drain */
+void coordinator_abandon(struct coordinator *c);        /* the daemon ends: lets all go at once */
 /* A data socket from another rank arrived for the local rank. */
 int coordinator_data_hello(struct coordinator *c, struct request *r, struct eo_error *err);
 

@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 struct handover {
-    struct jobs *jobs;
-    char job[JOB_ID_SIZE];
+    struct job *job; /* a reference */
     int from_rank;
 };
 
@@ -19,15 +18,15 @@ static void on_detached(void *ctx, int fd, const struct eo_error *why)
 {
     struct handover *h = ctx;
     struct eo_error err = {0};
-    struct job *j = jobs_by_id(h->jobs, h->job);
     if (fd < 0) {
         eo_log_error("data socket", why);
     } else {
-        if (j != NULL && j->run != NULL && rank_run_pass_fd(j->run, fd, h->from_rank, &err) != EO_OK) {
+        if (h->job->run != NULL && rank_run_pass_fd(h->job->run, fd, h->from_rank, &err) != EO_OK) {
             eo_log_error("data socket", &err);
         }
         close(fd); /* the worker has its own copy */
     }
+    job_unref(h->job);
     free(h);
 }
 
@@ -85,9 +84,8 @@ int data_hello_accept(struct job *j, const struct data_expectation *e, struct re
     if (h == NULL) {
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a data socket");
     }
-    h->jobs = j->jobs;
+    h->job = job_ref(j);
     h->from_rank = from;
-    eo_copy_text(h->job, sizeof h->job, j->record->id);
     struct eo_bytes *b = request_result(r);
     eo_pack_map(b, 2);
     eo_pack_kv_i64(b, "version", EO_PROTOCOL_MAX);

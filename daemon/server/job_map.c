@@ -45,7 +45,7 @@ void job_pack(struct eo_bytes *b, const struct job *j)
     pack_ms(b, "submitted_ms", r->submitted_ms);
     pack_ms(b, "started_ms", r->started_ms);
     pack_ms(b, "ended_ms", r->ended_ms);
-    eo_pack_kv_str(b, "device", j->device);
+    eo_pack_kv_str(b, "device", r->device);
     eo_pack_str(b, "hosts");
     eo_pack_array(b, (size_t)r->n_hosts);
     for (int i = 0; i < r->n_hosts; i++) {

@@ -22,10 +22,11 @@ struct job_watcher {
     bool reading; /* a chunk of the log is being read on another thread */
     bool closed;  /* the connection went away while reading */
     uint64_t state_seen, progress_seen;
-    uint64_t round;   /* of job_watch_kick */
-    uint64_t log_at;  /* next byte to send */
-    uint64_t log_end; /* without follow: where to stop */
-    char path[1300];
+    uint64_t round;    /* of job_watch_kick */
+    uint64_t log_at;   /* next byte to send */
+    uint64_t log_end;  /* without follow: where to stop */
+    uint64_t read_end; /* what may be read now */
+    char path[JOBS_DIR_SIZE + 8];
     uint8_t *chunk;
     size_t chunk_size;
     struct eo_error read_error;
@@ -44,11 +45,13 @@ static void unlink_watcher(struct job_watcher *w)
 
 static void free_watcher(struct job_watcher *w)
 {
+    struct job *j = w->job;
     unlink_watcher(w);
     connection_forget_waiter(&w->waiter);
     request_unref(w->request);
     free(w->chunk);
     free(w);
+    job_unref(j);
 }
 
 static void begin_event(struct job_watcher *w, struct eo_bytes **out, size_t extra, const char *kind)
@@ -90,6 +93,18 @@ static void on_drained(void *ctx)
 
 /* ---- log ---- */
 
+/* Chunks end with a line, so that no character is cut, and never lie beyond what has been written for good. */
+static size_t whole_lines(const uint8_t *data, size_t n, uint64_t most)
+{
+    n = (size_t)EO_MIN((uint64_t)n, most);
+    for (size_t at = n; at > 0; at--) {
+        if (data[at - 1] == '\n') {
+            return at;
+        }
+    }
+    return n;
+}
+
 static void read_work(void *ctx)
 {
     struct job_watcher *w = ctx;
@@ -105,7 +120,7 @@ static void read_work(void *ctx)
     if (fd >= 0) {
         close(fd);
     }
-    w->chunk_size = n > 0 ? (size_t)n : 0;
+    w->chunk_size = whole_lines(w->chunk, n > 0 ? (size_t)n : 0, w->read_end - w->log_at);
 }
 
 static void read_done(void *ctx)
@@ -135,7 +150,7 @@ static void read_done(void *ctx)
     pump(w);
 }
 
-static void start_read(struct job_watcher *w)
+static void start_read(struct job_watcher *w, uint64_t end)
 {
     struct eo_error err = {0};
     w->chunk = malloc(LOG_CHUNK);
@@ -143,6 +158,7 @@ static void start_read(struct job_watcher *w)
                  ? EO_OK
                  : EO_RAISE(&err, EO_E_NO_MEMORY, "no memory to read a log");
     if (rc == EO_OK) {
+        w->read_end = end;
         rc = loop_work(w->job->jobs->server->loop, LOOP_FILES, read_work, read_done, w, &err);
     }
     if (rc != EO_OK) {
@@ -196,7 +212,7 @@ static void pump(struct job_watcher *w)
     }
     const uint64_t end = w->follow ? j->log_bytes : EO_MIN(j->log_bytes, w->log_end);
     if (w->logs && w->log_at < end) {
-        start_read(w);
+        start_read(w, end);
     } else if (is_complete(w)) {
         complete(w);
     }
@@ -238,7 +254,7 @@ int job_watch_start(struct job *j, struct request *r, struct eo_error *err)
         free(w);
         return rc;
     }
-    w->job = j;
+    w->job = job_ref(j);
     w->request = request_ref(r);
     w->waiter.drained = on_drained;
     w->waiter.ctx = w;
@@ -266,23 +282,28 @@ static struct job_watcher *next_of_round(struct job *j, uint64_t round)
     return w;
 }
 
+/* A step may let the last watcher, and with it the job, go. */
 void job_watch_kick(struct job *j)
 {
     const uint64_t round = ++j->watch_round;
+    job_ref(j);
     for (struct job_watcher *w = next_of_round(j, round); w != NULL; w = next_of_round(j, round)) {
         pump(w);
     }
+    job_unref(j);
 }
 
 void job_watch_fail(struct job *j, const struct eo_error *err)
 {
     const uint64_t round = ++j->watch_round;
+    job_ref(j);
     for (struct job_watcher *w = next_of_round(j, round); w != NULL; w = next_of_round(j, round)) {
+        request_fail(w->request, err);
         if (w->reading) {
-            w->closed = true;
+            w->closed = true; /* read_done frees it */
         } else {
-            request_fail(w->request, err);
             free_watcher(w);
         }
     }
+    job_unref(j);
 }

@@ -1,3 +1,4 @@
+/* The table of jobs, their states, and the journal behind them. */
 #include "daemon/server/jobs.h"
 
 #include "daemon/jobs/blobs.h"
@@ -10,6 +11,7 @@
 #include "proto/base/file.h"
 #include "proto/base/text.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +23,13 @@ enum { PROGRESS_MAX = 1 << 16, LOG_WAITING_MAX = 4 << 20, SCHEDULE_MS = 500 };
 struct jobs *jobs_of(struct server *s)
 {
     return s->jobs;
+}
+
+static void release_table(struct jobs *js)
+{
+    if (--js->n_refs == 0) {
+        free(js);
+    }
 }
 
 /* ---- table ---- */
@@ -56,14 +65,15 @@ int jobs_find(struct jobs *js, const char *prefix, struct job **out, struct eo_e
         return EO_E_NO_JOB;
     }
     for (struct job *j = js->list; j != NULL; j = j->next) {
-        if (strncmp(j->record->id, prefix, strlen(prefix)) == 0) {
-            if (found != NULL) {
-                EO_RAISE(err, EO_E_NO_JOB, "%s is the beginning of several job ids", quoted);
-                eo_error_hint(err, "Give more digits.");
-                return EO_E_NO_JOB;
-            }
-            found = j;
+        if (!j->durable || j->removing || strncmp(j->record->id, prefix, strlen(prefix)) != 0) {
+            continue;
         }
+        if (found != NULL) {
+            EO_RAISE(err, EO_E_NO_JOB, "%s is the beginning of several job ids", quoted);
+            eo_error_hint(err, "Give more digits.");
+            return EO_E_NO_JOB;
+        }
+        found = j;
     }
     if (found == NULL) {
         EO_RAISE(err, EO_E_NO_JOB, "there is no job %s", quoted);
@@ -82,89 +92,228 @@ struct job *jobs_add(struct jobs *js, struct job_record *record)
         return NULL;
     }
     j->jobs = js;
+    j->n_refs = 1; /* the table's */
     j->record = record;
     j->state_count = 1;
-    eo_copy_text(j->device, sizeof j->device, "auto");
     eo_bytes_init(&j->progress, PROGRESS_MAX);
     eo_bytes_init(&j->log_waiting, LOG_WAITING_MAX);
     eo_bytes_init(&j->log_writing, LOG_WAITING_MAX);
     j->next = js->list;
     js->list = j;
+    js->n_refs++;
     return j;
 }
 
-static void free_job(struct job *j)
+bool job_dir(const struct job *j, char out[JOBS_DIR_SIZE])
 {
+    const char *state = j->jobs->server->state_dir;
+    int n = j->is_member
+                ? snprintf(out, JOBS_DIR_SIZE, "%s/members/%s-%016" PRIx64, state, j->record->id, j->member_epoch)
+                : snprintf(out, JOBS_DIR_SIZE, "%s/jobs/%s", state, j->record->id);
+    return n > 0 && n < JOBS_DIR_SIZE;
+}
+
+bool job_active(const struct job *j)
+{
+    return j->run != NULL || j->coordinator != NULL || j->member != NULL;
+}
+
+struct job *job_ref(struct job *j)
+{
+    j->n_refs++;
+    return j;
+}
+
+struct removal {
+    char dir[JOBS_DIR_SIZE];
+};
+
+static void remove_work(void *ctx)
+{
+    struct removal *r = ctx;
+    struct eo_error err = {0};
+    if (eo_dir_remove(r->dir, &err) != EO_OK) {
+        eo_log_error("jobs", &err);
+    }
+}
+
+/* What a member leaves is nobody's result. What is missed here, the next start of the daemon removes. */
+static void remove_member_files(const struct job *j)
+{
+    struct removal *r = calloc(1, sizeof *r);
+    if (r == NULL || j->jobs->stopped || !job_dir(j, r->dir) ||
+        loop_work(j->jobs->server->loop, LOOP_FILES, remove_work, free, r, NULL) != EO_OK) {
+        free(r);
+    }
+}
+
+void job_unref(struct job *j)
+{
+    if (--j->n_refs > 0) {
+        return;
+    }
+    struct jobs *js = j->jobs;
     while (j->submitters != NULL) {
         struct job_submitter *w = j->submitters;
         j->submitters = w->next;
         request_unref(w->request);
         free(w);
     }
+    if (j->is_member) {
+        remove_member_files(j);
+    }
     eo_bytes_fini(&j->progress);
     job_log_fini(j);
     job_record_free(j->record);
     free(j);
+    release_table(js);
 }
 
-void jobs_forget(struct job *j)
+void job_forget(struct job *j)
 {
     struct job **at = &j->jobs->list;
-    while (*at != NULL && *at != j) {
+    struct eo_error gone = {0};
+    if (j->forgotten) {
+        return;
+    }
+    while (*at != j) {
         at = &(*at)->next;
     }
-    if (*at == j) {
-        *at = j->next;
-    }
-    free_job(j);
+    *at = j->next;
+    j->forgotten = true;
+    EO_RAISE(&gone, EO_E_NO_JOB, "job %.8s was removed", j->record->id);
+    job_watch_fail(j, &gone);
+    job_unref(j);
 }
 
-/* ---- slots ---- */
+/* ---- the journal ---- */
 
-bool jobs_slot_free(const struct jobs *js)
+/* Carries the journal's word from its thread to the loop. */
+struct journal_write {
+    struct loop_call call;
+    struct job *job;
+    bool first;
+    struct eo_error error;
+};
+
+static void answer_submit(struct job *j, struct request *r, bool created)
 {
-    return js->n_running < (uint32_t)js->server->config->slots && !js->draining;
+    struct eo_bytes *b = request_result(r);
+    eo_pack_map(b, 3);
+    eo_pack_kv_str(b, "job", j->record->id);
+    eo_pack_kv_str(b, "state", job_state_name(j->record->state));
+    eo_pack_kv_bool(b, "created", created);
+    request_send(r);
 }
 
-void jobs_take_slot(struct jobs *js)
+static void first_written(struct job *j, const struct eo_error *err)
 {
-    js->n_running++;
-}
-
-void jobs_give_slot(struct jobs *js)
-{
-    js->n_running--;
-    jobs_schedule(js);
-}
-
-void jobs_holder_text(const struct jobs *js, char *out, size_t size)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    for (const struct job *j = js->list; j != NULL && at < size; j = j->next) {
-        if (j->run != NULL || j->coordinator != NULL || j->member != NULL) {
-            int n = snprintf(out + at, size - at, "%sjob %.8s%s%s", at > 0 ? ", " : "", j->record->id,
-                             j->is_member ? " of " : "", j->is_member ? j->coordinator_host : "");
-            at += n > 0 ? (size_t)n : 0;
+    struct job_submitter *waiting = j->submitters;
+    j->submitters = NULL;
+    j->durable = err == NULL;
+    while (waiting != NULL) {
+        struct job_submitter *w = waiting;
+        waiting = w->next;
+        if (err == NULL) {
+            answer_submit(j, w->request, w->created);
+        } else {
+            request_fail(w->request, err);
         }
+        request_unref(w->request);
+        free(w);
     }
+    if (err != NULL) {
+        job_forget(j); /* it was never accepted */
+    } else if (!j->jobs->stopped) {
+        job_change(j, JOB_QUEUED, "waiting for a slot");
+        jobs_schedule(j->jobs);
+    }
+}
+
+static void written_on_loop(void *ctx)
+{
+    struct journal_write *w = ctx;
+    struct job *j = w->job;
+    const struct eo_error *err = w->error.code != 0 ? &w->error : NULL;
+    if (w->first) {
+        first_written(j, err);
+    } else if (err != NULL && !j->rewrite) {
+        eo_log_error("journal", err);
+    }
+    j->rewrite = err != NULL && !w->first;
+    job_unref(j);
+    free(w);
+}
+
+static void written_in_journal(void *ctx, const struct eo_error *err)
+{
+    struct journal_write *w = ctx;
+    if (err != NULL) {
+        w->error = *err;
+    }
+    loop_post(w->job->jobs->server->loop, &w->call);
+}
+
+static int write_journal(struct job *j, bool first, struct eo_error *err)
+{
+    if (j->is_member || j->jobs->stopped) {
+        return EO_OK;
+    }
+    struct journal_write *w = calloc(1, sizeof *w);
+    struct job_record *copy = job_record_copy(j->record);
+    if (w == NULL || copy == NULL) {
+        free(w);
+        job_record_free(copy);
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to write job %.8s to the journal", j->record->id);
+    }
+    w->call.fn = written_on_loop;
+    w->call.ctx = w;
+    w->first = first;
+    w->job = job_ref(j);
+    int rc = journal_put(j->jobs->journal, copy, written_in_journal, w, err);
+    if (rc != EO_OK) {
+        job_unref(j);
+        free(w);
+    }
+    return rc;
+}
+
+static void write_state(struct job *j)
+{
+    struct eo_error err = {0};
+    if (write_journal(j, false, &err) != EO_OK) {
+        eo_log_error("journal", &err);
+        j->rewrite = true;
+    }
+}
+
+int job_submit_durable(struct job *j, struct request *r, bool created, struct eo_error *err)
+{
+    if (j->durable) {
+        answer_submit(j, r, created);
+        return EO_OK;
+    }
+    struct job_submitter *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a submit");
+    }
+    w->request = request_ref(r);
+    w->created = created;
+    w->next = j->submitters;
+    j->submitters = w;
+    if (!created) {
+        return EO_OK;
+    }
+    int rc = write_journal(j, true, err);
+    if (rc != EO_OK) {
+        j->submitters = w->next;
+        request_unref(w->request);
+        free(w);
+    }
+    return rc;
 }
 
 /* ---- changes ---- */
-
-static void write_journal(struct job *j)
-{
-    struct eo_error err = {0};
-    if (j->is_member) {
-        return;
-    }
-    struct job_record *copy = job_record_copy(j->record);
-    int rc = copy != NULL ? journal_put(j->jobs->journal, copy, NULL, NULL, &err)
-                          : EO_RAISE(&err, EO_E_NO_MEMORY, "no memory to write job %.8s", j->record->id);
-    if (rc != EO_OK) {
-        eo_log_error("jobs", &err);
-    }
-}
 
 void job_change(struct job *j, enum job_state state, const char *fmt, ...)
 {
@@ -186,23 +335,28 @@ void job_change(struct job *j, enum job_state state, const char *fmt, ...)
     if (state == JOB_RUNNING && r->started_ms == 0) {
         r->started_ms = eo_wall_ms();
     }
-    if (job_state_ended(state)) {
-        r->ended_ms = eo_wall_ms();
-    }
+    r->ended_ms = !job_state_ended(state) ? 0 : r->ended_ms != 0 ? r->ended_ms : eo_wall_ms();
     if (state_changed) {
         eo_log(EO_LOG_INFO, "jobs", "job %.8s is %s%s%s", r->id, job_state_name(state), reason[0] != '\0' ? ": " : "",
                reason);
-        write_journal(j); /* a new reason alone is not worth a disk write */
+        write_state(j); /* a new reason alone is not worth a disk write */
     }
     job_watch_kick(j);
 }
 
+void job_set_device(struct job *j, const struct eo_item *ready)
+{
+    struct job_record *r = j->record;
+    char reason[200];
+    eo_get_str(ready, "reason", "", reason, sizeof reason, NULL);
+    eo_get_str(eo_item_get(ready, "device"), "name", r->device, r->device, sizeof r->device, NULL);
+    job_log_printf(j, "device %s%s%s", r->device, reason[0] != '\0' ? ": " : "", reason);
+}
+
 void job_set_progress(struct job *j, const struct eo_item *progress)
 {
-    const struct eo_item *steps = eo_item_get(progress, "step");
-    const struct eo_item *epochs = eo_item_get(progress, "epoch");
-    eo_item_as_i64(steps, &j->record->steps);
-    eo_item_as_i64(epochs, &j->record->epochs);
+    eo_item_as_i64(eo_item_get(progress, "step"), &j->record->steps);
+    eo_item_as_i64(eo_item_get(progress, "epoch"), &j->record->epochs);
     eo_item_as_f64(eo_item_get(progress, "elapsed_seconds"), &j->record->seconds);
     eo_bytes_clear(&j->progress);
     eo_pack_item(&j->progress, progress);
@@ -214,334 +368,45 @@ void job_set_progress(struct job *j, const struct eo_item *progress)
     job_watch_kick(j);
 }
 
-static void take_result(struct job *j, const struct eo_item *result)
-{
-    struct job_record *r = j->record;
-    eo_item_as_i64(eo_item_get(result, "steps"), &r->steps);
-    eo_item_as_i64(eo_item_get(result, "epochs"), &r->epochs);
-    eo_item_as_f64(eo_item_get(result, "seconds"), &r->seconds);
-    eo_get_str(result, "parameters_sha256", "", r->parameters_sha256, sizeof r->parameters_sha256, NULL);
-    job_pack_metrics(&r->metrics, eo_item_get(result, "metrics"));
-}
-
-static bool may_restart(const struct job *j, const struct eo_error *err)
-{
-    /* Losing a worker or a peer may go better next time; bad data or a diverging model will not. */
-    return j->restart_on_failure && !j->cancelled && !j->jobs->draining && !j->is_member &&
-           eo_code_retryable(err->code) && j->record->restarts < JOBS_MAX_RESTARTS;
-}
-
-void job_run_ended(struct job *j, const struct eo_error *err, const struct eo_item *result)
-{
-    bool stopped = false;
-    if (err != NULL && may_restart(j, err)) {
-        j->record->restarts++;
-        j->not_before_ms = eo_now_ns() / 1000000 + (500u << EO_MIN(j->record->restarts, 6)); /* let it come back */
-        job_log_printf(j, "restarting from the last checkpoint after EO-%d: %s", err->code, err->message);
-        job_change(j, JOB_QUEUED, "restarting after EO-%d: %s", err->code, err->message);
-        return;
-    }
-    if (err != NULL && !(j->cancelled && err->code == EO_E_CANCELLED)) {
-        j->record->error = *err;
-        job_log_printf(j, "failed: EO-%d %s", err->code, err->message);
-        job_change(j, JOB_FAILED, "EO-%d: %s", err->code, err->message);
-        return;
-    }
-    if (result != NULL) {
-        take_result(j, result);
-        eo_item_as_bool(eo_item_get(result, "stopped"), &stopped);
-    }
-    if (j->cancelled && (stopped || err != NULL)) {
-        job_log_printf(j, "cancelled");
-        EO_RAISE(&j->record->error, EO_E_CANCELLED, "the job was cancelled after %lld steps",
-                 (long long)j->record->steps);
-        job_change(j, JOB_CANCELLED, "cancelled after %lld steps", (long long)j->record->steps);
-    } else if (stopped) {
-        job_log_printf(j, "interrupted: the daemon ends; the state is in the last checkpoint");
-        job_change(j, JOB_INTERRUPTED, "the daemon ended");
-    } else {
-        job_log_printf(j, "succeeded after %lld steps", (long long)j->record->steps);
-        job_change(j, JOB_SUCCEEDED, NULL);
-    }
-}
-
-void job_cancel(struct job *j, const char *reason)
-{
-    j->cancelled = true;
-    job_log_printf(j, "cancel: %s", reason);
-    if (j->coordinator != NULL) {
-        coordinator_stop(j->coordinator, 1);
-    } else if (j->run != NULL) {
-        rank_run_stop(j->run, 1);
-    } else if (!job_state_ended(j->record->state)) {
-        EO_RAISE(&j->record->error, EO_E_CANCELLED, "the job was cancelled before it started");
-        job_change(j, JOB_CANCELLED, "cancelled before it started");
-    }
-}
-
-/* ---- submitting ---- */
-
-static void answer_submit(struct job *j, struct request *r, bool created)
-{
-    struct eo_bytes *b = request_result(r);
-    eo_pack_map(b, 3);
-    eo_pack_kv_str(b, "job", j->record->id);
-    eo_pack_kv_str(b, "state", job_state_name(j->record->state));
-    eo_pack_kv_bool(b, "created", created);
-    request_send(r);
-}
-
-/* Carries the journal's word from its thread to the loop. */
-struct durable_call {
-    struct loop_call call;
-    struct jobs *jobs;
-    char id[JOB_ID_SIZE];
-    struct eo_error error;
-};
-
-static void durable_on_loop(void *ctx)
-{
-    struct durable_call *d = ctx;
-    struct job *j = jobs_by_id(d->jobs, d->id);
-    struct job_submitter *waiting = j != NULL ? j->submitters : NULL;
-    if (j != NULL) {
-        j->submitters = NULL;
-        j->durable = d->error.code == 0;
-    }
-    while (waiting != NULL) {
-        struct job_submitter *w = waiting;
-        waiting = w->next;
-        if (d->error.code == 0) {
-            answer_submit(j, w->request, w->created);
-        } else {
-            request_fail(w->request, &d->error);
-        }
-        request_unref(w->request);
-        free(w);
-    }
-    if (j != NULL && d->error.code != 0) {
-        jobs_forget(j); /* it was never accepted */
-    } else if (j != NULL) {
-        job_change(j, JOB_QUEUED, "waiting for a slot");
-        jobs_schedule(d->jobs);
-    }
-    free(d);
-}
-
-static void durable_in_journal(void *ctx, const struct eo_error *err)
-{
-    struct durable_call *d = ctx;
-    if (err != NULL) {
-        d->error = *err;
-    }
-    loop_post(d->jobs->server->loop, &d->call);
-}
-
-static int write_first(struct job *j, struct eo_error *err)
-{
-    struct durable_call *d = calloc(1, sizeof *d);
-    struct job_record *copy = job_record_copy(j->record);
-    if (d == NULL || copy == NULL) {
-        free(d);
-        job_record_free(copy);
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to write job %.8s", j->record->id);
-    }
-    d->call.fn = durable_on_loop;
-    d->call.ctx = d;
-    d->jobs = j->jobs;
-    eo_copy_text(d->id, sizeof d->id, j->record->id);
-    int rc = journal_put(j->jobs->journal, copy, durable_in_journal, d, err);
-    if (rc != EO_OK) {
-        free(d);
-    }
-    return rc;
-}
-
-int job_submit_durable(struct job *j, struct request *r, bool created, struct eo_error *err)
-{
-    if (j->durable) {
-        answer_submit(j, r, created);
-        return EO_OK;
-    }
-    struct job_submitter *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a submit");
-    }
-    w->request = request_ref(r);
-    w->created = created;
-    w->next = j->submitters;
-    j->submitters = w;
-    if (!created) {
-        return EO_OK;
-    }
-    int rc = write_first(j, err);
-    if (rc != EO_OK) {
-        j->submitters = w->next;
-        request_unref(w->request);
-        free(w);
-    }
-    return rc;
-}
-
-/* ---- running on this host alone ---- */
-
-static void run_ready(void *ctx)
-{
-    struct job *j = ctx;
-    job_log_printf(j, "worker process %d started", (int)rank_run_pid(j->run));
-}
-
-static void run_started(void *ctx, const struct eo_item *params)
-{
-    struct job *j = ctx;
-    char reason[200];
-    eo_get_str(params, "reason", "", reason, sizeof reason, NULL);
-    eo_get_str(eo_item_get(params, "device"), "name", j->device, j->device, sizeof j->device, NULL);
-    job_log_printf(j, "device %s%s%s", j->device, reason[0] != '\0' ? ": " : "", reason);
-    job_change(j, JOB_RUNNING, NULL);
-}
-
-static void run_progress(void *ctx, const struct eo_item *params)
-{
-    job_set_progress(ctx, params);
-}
-
-static void run_log(void *ctx, const char *text, size_t length)
-{
-    job_log_append(ctx, text, length);
-}
-
-static void run_finished(void *ctx, const struct eo_error *err, const struct eo_item *result)
-{
-    struct job *j = ctx;
-    j->run = NULL;
-    job_run_ended(j, err, result);
-    jobs_give_slot(j->jobs);
-    if (j->jobs->draining) {
-        server_drained(j->jobs->server);
-    }
-}
-
-static int start_alone(struct job *j, struct eo_error *err)
-{
-    const struct job_record *r = j->record;
-    const struct rank_config config = {.job = r->id,
-                                       .spec = r->spec,
-                                       .files = r->files,
-                                       .n_files = r->n_files,
-                                       .resume = r->restarts > 0 ? "auto" : r->resume,
-                                       .world_size = 1};
-    const struct rank_callbacks callbacks = {.ctx = j,
-                                             .ready = run_ready,
-                                             .started = run_started,
-                                             .progress = run_progress,
-                                             .log = run_log,
-                                             .finished = run_finished};
-    jobs_take_slot(j->jobs);
-    int rc = rank_run_start(j->jobs->server, &config, &callbacks, &j->run, err);
-    if (rc != EO_OK) {
-        j->jobs->n_running--;
-    }
-    return rc;
-}
-
-static bool wants_start(const struct job *j, uint64_t now_ms)
-{
-    return j->record->state == JOB_QUEUED && j->durable && !j->is_member && j->not_before_ms <= now_ms;
-}
-
-static void start_job(struct job *j)
-{
-    struct eo_error err = {0};
-    job_change(j, JOB_STARTING, "starting a worker");
-    int rc = j->record->n_hosts > 1 ? coordinator_start(j, &err) : start_alone(j, &err);
-    if (rc != EO_OK) {
-        job_run_ended(j, &err, NULL);
-    }
-}
-
-/* The oldest job that may start. The list is newest first. */
-static struct job *next_to_start(struct jobs *js)
-{
-    struct job *found = NULL;
-    const uint64_t now_ms = eo_now_ns() / 1000000;
-    for (struct job *j = js->list; j != NULL; j = j->next) {
-        if (wants_start(j, now_ms)) {
-            found = j;
-        }
-    }
-    return found;
-}
-
-void jobs_schedule(struct jobs *js)
-{
-    if (js->scheduling || js->draining) {
-        return; /* a start that fails at once comes back here */
-    }
-    js->scheduling = true;
-    struct job *j = next_to_start(js);
-    while (j != NULL && jobs_slot_free(js)) {
-        start_job(j);
-        j = next_to_start(js);
-    }
-    if (j != NULL) {
-        char holders[200];
-        jobs_holder_text(js, holders, sizeof holders);
-        for (struct job *w = js->list; w != NULL; w = w->next) {
-            if (w->record->state == JOB_QUEUED && w->durable && !w->is_member) {
-                job_change(w, JOB_QUEUED, "all %llu slots are taken by %s",
-                           (unsigned long long)js->server->config->slots, holders);
-            }
-        }
-    }
-    js->scheduling = false;
-}
-
-static void on_schedule(void *ctx)
-{
-    struct jobs *js = ctx;
-    struct eo_error err = {0};
-    if (journal_failure(js->journal, &err)) {
-        eo_log_error("journal", &err);
-    }
-    jobs_schedule(js);
-}
-
-/* ---- the module ---- */
+/* ---- starting ---- */
 
 /* What the record does not hold comes from its spec, checked again: the file may be older than this program. */
-static void read_spec(struct job *j)
+static bool read_spec(struct job *j, struct eo_error *err)
 {
     struct job_spec *spec = NULL;
-    struct eo_error err = {0};
-    if (spec_parse(j->record->spec, strlen(j->record->spec), "spec.yaml", NULL, 0, &spec, &err) == EO_OK) {
-        j->restart_on_failure = spec->on_failure == ON_FAILURE_RESTART;
-        eo_copy_text(j->device, sizeof j->device, spec->device);
-        spec_free(spec);
-    } else if (!job_state_ended(j->record->state)) {
-        j->record->error = err;
-        j->record->state = JOB_FAILED;
+    if (spec_parse(j->record->spec, strlen(j->record->spec), "spec.yaml", NULL, 0, &spec, err) != EO_OK) {
+        return false;
     }
+    j->restart_on_failure = spec->on_failure == ON_FAILURE_RESTART;
+    spec_free(spec);
+    return true;
 }
 
 /* A job that ran when the daemon ended goes on from its last checkpoint when it says so, else it stays interrupted. */
 static void revive(struct job *j)
 {
-    char path[1300];
+    char path[JOBS_DIR_SIZE + 100];
     struct stat st;
+    struct eo_error err = {0};
     const enum job_state was = j->record->state;
     j->durable = true;
-    read_spec(j);
     if (job_log_path(j, path, sizeof path) && stat(path, &st) == 0) {
         j->log_bytes = (uint64_t)st.st_size;
     }
-    if (was == JOB_STARTING || was == JOB_RUNNING || (was == JOB_INTERRUPTED && j->restart_on_failure)) {
-        if (j->restart_on_failure) {
-            j->record->restarts++;
-            job_change(j, JOB_QUEUED, "going on from the last checkpoint after the daemon ended");
-        } else {
-            job_change(j, JOB_INTERRUPTED, "the daemon ended while the job ran");
-        }
+    if (job_state_ended(was) && was != JOB_INTERRUPTED) {
+        return;
+    }
+    if (!read_spec(j, &err)) {
+        eo_error_push(&err, "job %.8s, read from the journal", j->record->id);
+        j->record->error = err;
+        job_change(j, JOB_FAILED, "EO-%d: %s", err.code, err.message);
+    } else if (was == JOB_QUEUED) {
+        job_change(j, JOB_QUEUED, "waiting for a slot");
+    } else if (j->restart_on_failure) {
+        j->record->restarts++;
+        job_change(j, JOB_QUEUED, "going on from the last checkpoint after the daemon ended");
+    } else {
+        job_change(j, JOB_INTERRUPTED, "the daemon ended while the job ran");
     }
 }
 
@@ -554,43 +419,73 @@ static void on_loaded(void *ctx, struct job_record *r)
     }
 }
 
+static void on_schedule(void *ctx)
+{
+    struct jobs *js = ctx;
+    for (struct job *j = js->list; j != NULL; j = j->next) {
+        if (j->rewrite) {
+            write_state(j);
+        }
+    }
+    jobs_schedule(js);
+}
+
+static int open_state(struct jobs *js, struct eo_error *err)
+{
+    char path[JOBS_DIR_SIZE];
+    const char *state = js->server->state_dir;
+    snprintf(path, sizeof path, "%s/members", state);
+    int rc = eo_dir_remove(path, err); /* ranks of another daemon's life */
+    if (rc == EO_OK) {
+        rc = blobs_init(state, err);
+    }
+    if (rc == EO_OK) {
+        snprintf(path, sizeof path, "%s/journal.sqlite", state);
+        rc = journal_open(path, &js->journal, err);
+    }
+    return rc == EO_OK ? journal_load(js->journal, on_loaded, js, err) : rc;
+}
+
+/* ---- the module ---- */
+
+/* Runs that are still at work keep their jobs, and with them the table, until their workers have ended. The journal
+ * keeps what it was told before: a job that was cut off is found running there, and so interrupted, by the next start.
+ */
 static void stop_module(void *state)
 {
     struct jobs *js = state;
+    js->stopped = true;
     loop_timer_free(js->schedule_timer);
+    for (struct job *j = js->list; j != NULL; j = j->next) {
+        if (j->coordinator != NULL) {
+            coordinator_abandon(j->coordinator);
+        } else if (j->run != NULL) {
+            rank_run_abandon(j->run);
+        }
+    }
     journal_close(js->journal);
+    js->journal = NULL;
     while (js->list != NULL) {
         struct job *j = js->list;
         js->list = j->next;
-        free_job(j);
+        j->forgotten = true;
+        job_unref(j);
     }
-    free(js);
+    release_table(js);
 }
 
 static int start_module(struct server *s, void **out_state, struct eo_error *err)
 {
-    char path[1100];
     struct jobs *js = calloc(1, sizeof *js);
     if (js == NULL) {
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for the job table");
     }
     js->server = s;
-    s->jobs = js;
-    snprintf(path, sizeof path, "%s/journal.sqlite", s->state_dir);
+    js->n_refs = 1;
     js->schedule_timer = loop_timer_new(s->loop, on_schedule, js);
-    int rc = js->schedule_timer != NULL ? EO_OK : EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a timer");
-    if (rc == EO_OK) {
-        rc = blobs_init(s->state_dir, err);
-    }
-    if (rc == EO_OK) {
-        rc = journal_open(path, &js->journal, err);
-    }
-    if (rc == EO_OK) {
-        rc = journal_load(js->journal, on_loaded, js, err);
-    }
+    int rc = js->schedule_timer != NULL ? open_state(js, err) : EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a timer");
     if (rc != EO_OK) {
         stop_module(js);
-        s->jobs = NULL;
         return rc;
     }
     loop_timer_start(js->schedule_timer, 1, SCHEDULE_MS);
@@ -602,7 +497,8 @@ static void drain_module(void *state)
 {
     struct jobs *js = state;
     js->draining = true;
-    for (struct job *j = js->list; j != NULL; j = j->next) {
+    for (struct job *next, *j = js->list; j != NULL; j = next) {
+        next = j->next; /* a member that had not begun is forgotten at once */
         if (j->coordinator != NULL) {
             coordinator_stop(j->coordinator, 2);
         } else if (j->member != NULL) {
@@ -611,6 +507,7 @@ static void drain_module(void *state)
             rank_run_stop(j->run, 2);
         }
     }
+    jobs_check_drained(js);
 }
 
 /* Logs and journal of what just ended are written before the daemon says it is done. */
@@ -618,11 +515,32 @@ static bool module_idle(void *state)
 {
     const struct jobs *js = state;
     for (const struct job *j = js->list; j != NULL; j = j->next) {
-        if (j->run != NULL || j->coordinator != NULL || j->member != NULL || !job_log_settled(j)) {
+        if (job_active(j) || !job_log_settled(j)) {
             return false;
         }
     }
     return true;
+}
+
+static void tell_drained(void *ctx)
+{
+    struct jobs *js = ctx;
+    js->drained_posted = false;
+    if (!js->stopped) {
+        server_drained(js->server); /* which may stop this module */
+    }
+    release_table(js);
+}
+
+/* Said from the loop, not from under the feet of whoever noticed. */
+void jobs_check_drained(struct jobs *js)
+{
+    if (js->draining && !js->stopped && !js->drained_posted && module_idle(js)) {
+        js->drained_posted = true;
+        js->n_refs++;
+        js->drained_call = (struct loop_call){.fn = tell_drained, .ctx = js};
+        loop_post(js->server->loop, &js->drained_call);
+    }
 }
 
 static void module_load(void *state, uint32_t *out_running, uint32_t *out_queued)
@@ -631,7 +549,7 @@ static void module_load(void *state, uint32_t *out_running, uint32_t *out_queued
     *out_running = 0;
     *out_queued = 0;
     for (const struct job *j = js->list; j != NULL; j = j->next) {
-        *out_running += j->run != NULL || j->coordinator != NULL || j->member != NULL;
+        *out_running += job_active(j);
         *out_queued += j->record->state == JOB_QUEUED;
     }
 }
@@ -644,14 +562,16 @@ static int module_data_hello(void *state, struct request *r, struct eo_error *er
     if (rc != EO_OK) {
         return rc;
     }
-    struct job *j = jobs_by_id(js, id);
+    struct job *j = js != NULL ? jobs_by_id(js, id) : NULL;
     if (j != NULL && j->coordinator != NULL) {
         return coordinator_data_hello(j->coordinator, r, err);
     }
     if (j != NULL && j->member != NULL) {
         return member_data_hello(j->member, r, err);
     }
-    return EO_RAISE(err, EO_E_PEER_REJECTED, "WRONG_JOB: no rank of job %.8s runs here", id);
+    char quoted[48];
+    return EO_RAISE(err, EO_E_PEER_REJECTED, "WRONG_JOB: no rank of job %s runs here",
+                    eo_quote(id, EO_MIN(strlen(id), (size_t)8), quoted, sizeof quoted));
 }
 
 const struct server_module jobs_module = {.name = "jobs",

@@ -1,7 +1,9 @@
 /* The jobs of this daemon: table, states, queue, logs, watchers. Loop's thread only.
  *
- * A job is owned by the table until it is removed. One that this host coordinates or runs alone is in the journal; one
- * that it takes part in for another host (member) is kept in memory only. */
+ * A job that this host coordinates or runs alone is in the journal; one that it takes part in for another host (member)
+ * is kept in memory only. The table holds a reference to each job until it is forgotten; everything that works on a job
+ * elsewhere (its run, watchers, log and journal writes) holds one more, so that no callback finds its job gone. The
+ * table itself lives until its last job is freed. */
 #ifndef EO_DAEMON_SERVER_JOBS_H
 #define EO_DAEMON_SERVER_JOBS_H
 
@@ -10,7 +12,12 @@
 #include "daemon/server/connection.h"
 #include "daemon/server/loop.h"
 
-enum { JOBS_MAX_QUEUED = 10000, JOBS_MAX_MEMBERS = 64, JOBS_MAX_RESTARTS = 3 };
+enum {
+    JOBS_MAX_QUEUED = 10000,
+    JOBS_MAX_MEMBERS = 64, /* ended ranks of other hosts' jobs that are remembered */
+    JOBS_MAX_FAILURES = 3, /* restarts in a row without a step more than before */
+    JOBS_DIR_SIZE = 1200   /* enough for every folder of a job */
+};
 
 struct jobs;
 struct job_watcher;
@@ -28,11 +35,13 @@ struct job_submitter {
 struct job {
     struct job *next; /* newest first */
     struct jobs *jobs;
+    uint32_t n_refs;
     struct job_record *record;
-    bool durable; /* the first journal write has been committed; not started before */
+    bool durable; /* the first journal write has been committed; neither seen nor started before */
+    bool removing, forgotten;
     bool restart_on_failure;
     bool cancelled; /* a cancel was asked for */
-    char device[32];
+    bool rewrite;   /* the journal failed to take the newest state; it is offered again */
     struct job_submitter *submitters;
     struct eo_bytes progress; /* the newest packed progress map; empty = none */
     uint64_t progress_count;  /* grows with each progress */
@@ -46,26 +55,33 @@ struct job {
     struct eo_error log_error;
     struct job_watcher *watchers;
     uint64_t watch_round;
-    /* at most one of these while it is starting or running */
+    /* at most one of these while it is starting or running; run belongs to the others when they are there */
     struct rank_run *run;
     struct coordinator *coordinator;
     struct member *member;
     bool is_member;
-    char coordinator_host[300]; /* members: who leads */
-    uint64_t not_before_ms;     /* monotonic; a job of several hosts that was refused tries again then */
+    uint64_t member_epoch;
+    char coordinator_host[JOB_HOST_SIZE]; /* members: who leads */
+    uint64_t not_before_ms;               /* monotonic; a job that was refused or failed tries again then */
     uint32_t refusals;
+    uint32_t failures; /* in a row */
+    int64_t failed_at_step;
 };
 
 struct jobs {
     struct server *server;
-    struct journal *journal;
+    struct journal *journal; /* NULL once stopped */
     struct job *list;
+    uint32_t n_refs;
     struct loop_timer *schedule_timer;
+    struct loop_call drained_call;
+    bool drained_posted;
     uint32_t n_running; /* slots taken, members included */
-    bool draining, scheduling;
+    uint32_t n_claims;  /* jobs of several hosts that are on their way to a slot here */
+    bool draining, stopped, scheduling;
 };
 
-/* The one table of the server. */
+/* The one table of the server; NULL while it ends. */
 struct jobs *jobs_of(struct server *s);
 /* By id or unique prefix; NO_JOB says whether none or several fit. */
 int jobs_find(struct jobs *js, const char *prefix, struct job **out, struct eo_error *err);
@@ -75,17 +91,27 @@ struct job *jobs_by_id(struct jobs *js, const char *id);
 struct job *jobs_by_key(struct jobs *js, const char *key);
 /* Takes the record over; NULL when memory is out (the record is freed). */
 struct job *jobs_add(struct jobs *js, struct job_record *record);
-void jobs_forget(struct job *j); /* frees; no run, no watchers */
+struct job *job_ref(struct job *j);
+void job_unref(struct job *j);
+void job_forget(struct job *j); /* off the table; watchers are told; the files of a member go with it */
+/* "<state>/jobs/<id>"; of a member "<state>/members/<id>-<epoch>" */
+bool job_dir(const struct job *j, char out[JOBS_DIR_SIZE]);
+bool job_active(const struct job *j); /* a run, a coordinator or a member of it is at work */
 
-/* Changes state and reason (fmt NULL = no reason), writes the journal, tells watchers, frees a slot when it ends. */
+/* Changes state and reason (fmt NULL = no reason), writes the journal, tells watchers. */
 void job_change(struct job *j, enum job_state state, const char *fmt, ...) EO_PRINTF(3, 4);
-/* The only way a run ends: err NULL and result (the reply of task.job), or the error. Decides succeeded, failed,
- * cancelled, interrupted or restart. */
-void job_run_ended(struct job *j, const struct eo_error *err, const struct eo_item *result);
+void job_set_progress(struct job *j, const struct eo_item *progress);
+void job_set_device(struct job *j, const struct eo_item *ready); /* params of report.ready */
 int job_submit_durable(struct job *j, struct request *r, bool created,
                        struct eo_error *err); /* answers when committed */
+/* After anything that may have been the last thing a draining daemon waits for. */
+void jobs_check_drained(struct jobs *js);
+
+/* job_queue.c */
+/* The only way a run ends that is not a member's: err NULL and result (the reply of task.job), or the error. Decides
+ * succeeded, failed, cancelled, interrupted or restart. */
+void job_run_ended(struct job *j, const struct eo_error *err, const struct eo_item *result);
 void job_cancel(struct job *j, const char *reason);
-void job_set_progress(struct job *j, const struct eo_item *progress);
 /* Starts what can be started; cheap, called after every change. */
 void jobs_schedule(struct jobs *js);
 void jobs_take_slot(struct jobs *js);
@@ -100,7 +126,7 @@ void job_pack(struct eo_bytes *b, const struct job *j);
 void job_pack_metrics(struct eo_bytes *out, const struct eo_item *metrics);
 
 /* job_log.c */
-void job_log_append(struct job *j, const char *text, size_t length); /* adds time and line end */
+void job_log_append(struct job *j, const char *text, size_t length); /* one line; adds time and line end */
 void job_log_printf(struct job *j, const char *fmt, ...) EO_PRINTF(2, 3);
 bool job_log_settled(const struct job *j); /* everything appended is on disk */
 void job_log_fini(struct job *j);

@@ -24,7 +24,7 @@ struct peer_share {
     bool have[JOB_MAX_FILES];
     peer_share_fn done;
     void *ctx;
-    int outstanding; /* work or a reply that will call back */
+    int outstanding; /* work, a reply that will call back, or the chunk while the link still has it */
     uint8_t *chunk;
     uint64_t chunk_size;
     struct eo_error read_error;
@@ -93,6 +93,16 @@ static void read_chunk(void *ctx)
     p->files[p->at].size = total;
 }
 
+/* The link has let the chunk go: also after its answer timed out, bytes may wait to be sent. */
+static void chunk_released(void *ctx)
+{
+    struct peer_share *p = ctx;
+    p->outstanding--;
+    if (p->link == NULL) {
+        release(p);
+    }
+}
+
 static void send_chunk(void *ctx)
 {
     struct peer_share *p = ctx;
@@ -103,17 +113,17 @@ static void send_chunk(void *ctx)
         return;
     }
     if (err.code == 0) {
-        const struct segment segment = {.data = p->chunk, .size = p->chunk_size};
+        const struct segment segment = {.data = p->chunk, .size = p->chunk_size, .release = chunk_released, .ctx = p};
         struct eo_bytes *b = link_request(p->link, EO_MSG_BLOB_PUT);
         eo_pack_map(b, 3);
         eo_pack_kv_str(b, "sha256", p->files[p->at].sha256);
         eo_pack_kv_u64(b, "size", p->files[p->at].size);
         eo_pack_kv_u64(b, "offset", p->offset);
-        p->outstanding++;
+        p->outstanding += 2;
         if (link_send(p->link, &segment, 1, CALL_MS, on_put, p, &err) == EO_OK) {
             return;
         }
-        p->outstanding--;
+        p->outstanding--; /* the chunk was released */
     }
     finish(p, &err);
 }

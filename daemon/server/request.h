@@ -44,6 +44,7 @@ struct connection {
     uint64_t buffered_bytes;
     struct request *incoming; /* whose payload is being received */
     struct connection_waiter *waiters;
+    struct connection_hook *hooks;
     struct tensor_waiter place_waiter; /* place() waits for a tensor, a device or the inbox */
     bool place_waits, wants_buffer, closed, close_when_flushed;
     struct eo_error *close_why;

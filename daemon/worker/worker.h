@@ -69,8 +69,7 @@ int worker_open_device(struct worker *w, const char *name, int n_threads, char *
  * before are handed over at once. */
 void worker_on_fd(struct worker *w, void (*fn)(void *ctx, int fd, const void *tag, size_t size), void *ctx);
 
-/* Starting and ending of a job worker's own state (worker_job.c). fini waits for its thread. */
+/* A job worker's own state (worker_job.c); lives as long as the process. */
 int worker_job_init(struct worker *w, struct eo_error *err);
-void worker_job_fini(struct worker *w);
 
 #endif

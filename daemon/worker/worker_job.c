@@ -2,19 +2,17 @@
 #include "daemon/worker/worker.h"
 
 #include "daemon/jobs/spec.h"
-#include "daemon/train/checkpoint.h"
 #include "daemon/train/trainer.h"
 #include "daemon/worker/rank_sockets.h"
 #include "distributed/process_group.h"
-#include "proto/base/sha256.h"
 #include "proto/base/text.h"
 #include "proto/error_codec.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FILES = SPEC_MAX_FILES, PATH_SIZE = 1400 };
 
@@ -128,11 +126,13 @@ static int open_data(void *ctx, const struct spec_file *file, char *out_path, si
 
 /* ---- the group ---- */
 
-/* What must be equal on all ranks before any byte of training travels: the spec, and with it the layout. */
-static void layout_hash(const struct job_spec *spec, uint8_t out[32])
+static void close_all(const int *fds, int n)
 {
-    memset(out, 0, 32);
-    eo_sha256_parse_hex(spec->hash, strlen(spec->hash), out);
+    for (int i = 0; i < n; i++) {
+        if (fds[i] >= 0) {
+            close(fds[i]);
+        }
+    }
 }
 
 static int open_group(struct job_state *j, struct eo_error *err)
@@ -147,7 +147,12 @@ static int open_group(struct job_state *j, struct eo_error *err)
     if (rc != EO_OK) {
         return rc;
     }
-    layout_hash(j->spec, hash);
+    /* Before any byte of training travels: the same layout everywhere. */
+    rc = trainer_layout_hash(j->spec, hash, err);
+    if (rc != EO_OK) {
+        close_all(fds, j->group.world_size);
+        return rc;
+    }
     rc = process_group_open("tcp", &j->group, fds, hash, &g, err);
     if (rc != EO_OK) {
         return rc;
@@ -174,25 +179,11 @@ static void close_group(struct job_state *j)
 
 /* ---- the thread ---- */
 
-/* `--resume ID` names another job's output folder; its newest checkpoint that is whole is taken. */
-static int choose_resume(struct job_state *j, char *out, size_t size, struct eo_error *err)
-{
-    if (j->resume[0] == '\0' || strcmp(j->resume, "auto") == 0) {
-        eo_copy_text(out, size, j->resume);
-        return EO_OK;
-    }
-    return checkpoint_find_newest(j->resume, out, size, err);
-}
-
 static int run(struct job_state *j, struct trainer_result *out, struct eo_error *err)
 {
     char reason[200] = "";
-    char resume[PATH_SIZE];
-    int rc = choose_resume(j, resume, sizeof resume, err);
-    if (rc == EO_OK) {
-        rc = worker_open_device(j->worker, j->spec->device, j->spec->threads > 0 ? j->spec->threads : j->threads,
+    int rc = worker_open_device(j->worker, j->spec->device, j->spec->threads > 0 ? j->spec->threads : j->threads,
                                 reason, sizeof reason, err);
-    }
     if (rc != EO_OK) {
         return rc;
     }
@@ -204,7 +195,7 @@ static int run(struct job_state *j, struct trainer_result *out, struct eo_error 
             .executor = j->worker->executor,
             .group = j->process_group,
             .output_dir = j->output_dir,
-            .resume_dir = resume,
+            .resume_dir = j->resume,
             .stop = &j->stop,
             .callbacks = {.ctx = j, .progress = report_progress, .log = report_log, .open_data = open_data}};
         rc = trainer_run(&config, out, err);
@@ -422,21 +413,4 @@ int worker_job_init(struct worker *w, struct eo_error *err)
     w->job_state = j;
     worker_on_fd(w, on_fd, j);
     return EO_OK;
-}
-
-void worker_job_fini(struct worker *w)
-{
-    struct job_state *j = w->job_state;
-    if (j == NULL) {
-        return;
-    }
-    atomic_store(&j->stop, 1);
-    if (j->has_thread) {
-        pthread_join(j->thread, NULL);
-    }
-    rank_sockets_free(j->sockets);
-    spec_free(j->spec);
-    pthread_mutex_destroy(&j->lock);
-    free(j);
-    w->job_state = NULL;
 }

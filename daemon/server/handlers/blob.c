@@ -86,8 +86,6 @@ struct put_work {
     struct request *request;
     char sha256[65];
     uint64_t size, offset;
-    uint8_t *data;
-    uint64_t data_size;
     uint64_t received;
     bool complete, running;
     struct eo_error error;
@@ -101,7 +99,8 @@ static void start_puts(struct server *s);
 static void put_work(void *ctx)
 {
     struct put_work *w = ctx;
-    blobs_put(w->request->server->state_dir, w->sha256, w->size, w->offset, w->data, w->data_size, &w->received,
+    const struct request *r = w->request; /* holds the bytes, so that they count against its connection meanwhile */
+    blobs_put(r->server->state_dir, w->sha256, w->size, w->offset, r->payload, r->payload_size, &w->received,
               &w->complete, &w->error);
 }
 
@@ -124,7 +123,6 @@ static void put_done(void *ctx)
         request_send(w->request);
     }
     request_unref(w->request);
-    free(w->data);
     free(w);
     start_puts(s);
 }
@@ -175,8 +173,6 @@ HANDLER(BLOB_PUT)
         return rc;
     }
     w->request = request_ref(r);
-    w->data_size = r->payload_size;
-    w->data = request_take_payload(r);
     struct put_work **at = &puts_list;
     while (*at != NULL) {
         at = &(*at)->next;

@@ -1,46 +1,74 @@
 /* job.* requests that ask about jobs, cancel and remove them. */
 #include "daemon/server/handlers.h"
 #include "daemon/server/jobs.h"
-#include "daemon/server/rank_run.h"
 #include "proto/base/file.h"
+#include "proto/base/log.h"
+#include "proto/frame.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
-enum { PATH_SIZE = 1400 };
+enum { LIST_DEFAULT = 100, LIST_MAX = 10000, LIST_BYTES = EO_ENVELOPE_MAX - (64 << 10), JOB_MAP_MAX = 1 << 20 };
 
 int job_of_request(struct request *r, struct job **out, struct eo_error *err)
 {
+    struct jobs *js = jobs_of(r->server);
     char id[64];
     int rc = eo_need_str(r->params, "job", id, sizeof id, err);
-    return rc != EO_OK ? rc : jobs_find(jobs_of(r->server), id, out, err);
+    if (rc == EO_OK && js == NULL) {
+        rc = EO_RAISE(err, EO_E_SHUTTING_DOWN, "this daemon is shutting down");
+    }
+    return rc != EO_OK ? rc : jobs_find(js, id, out, err);
 }
 
 /* ---- asking ---- */
 
+static bool listed(const struct job *j)
+{
+    return j->durable && !j->removing;
+}
+
+/* As many as fit into one envelope; the answer says how many there are in all, so that a client asks on from there. */
 HANDLER(JOB_LIST)
 {
     const struct jobs *js = jobs_of(r->server);
     uint64_t limit = 0;
-    uint64_t n = 0;
-    int rc = eo_get_u64(r->params, "limit", 100, 10000, &limit, err);
+    uint64_t offset = 0;
+    uint64_t total = 0;
+    size_t n = 0;
+    struct eo_bytes maps;
+    struct eo_bytes one;
+    int rc = eo_get_u64(r->params, "limit", LIST_DEFAULT, LIST_MAX, &limit, err);
+    if (rc == EO_OK) {
+        rc = eo_get_u64(r->params, "offset", 0, INT64_MAX, &offset, err);
+    }
     if (rc != EO_OK) {
         return rc;
     }
-    /* What fits into one envelope is sent; a job's map is below 4 KiB but for long error texts. */
+    eo_bytes_init(&maps, LIST_BYTES);
+    eo_bytes_init(&one, JOB_MAP_MAX);
+    bool full = false;
+    for (const struct job *j = js->list; j != NULL; j = j->next) {
+        if (!listed(j) || total++ < offset || n == limit || full) {
+            continue;
+        }
+        eo_bytes_clear(&one);
+        job_pack(&one, j);
+        full = one.failed || maps.size + one.size > LIST_BYTES;
+        if (!full) {
+            eo_bytes_append(&maps, one.data, one.size);
+            full = maps.failed;
+            n += !full;
+        }
+    }
     struct eo_bytes *b = request_result(r);
-    for (const struct job *j = js->list; j != NULL && n < limit; j = j->next) {
-        n++;
-    }
-    n = EO_MIN(n, (uint64_t)200);
-    eo_pack_map(b, 1);
+    eo_pack_map(b, 2);
     eo_pack_str(b, "jobs");
-    eo_pack_array(b, (size_t)n);
-    const struct job *j = js->list;
-    for (uint64_t i = 0; i < n; i++, j = j->next) {
-        job_pack(b, j);
-    }
+    eo_pack_array(b, n);
+    eo_bytes_append(b, maps.data, maps.size);
+    eo_pack_kv_u64(b, "total", total);
     request_send(r);
+    eo_bytes_fini(&maps);
+    eo_bytes_fini(&one);
     return EO_OK;
 }
 
@@ -63,7 +91,7 @@ HANDLER(JOB_WATCH)
     return rc != EO_OK ? rc : job_watch_start(j, r, err);
 }
 
-/* ---- cancel and remove ---- */
+/* ---- cancel ---- */
 
 HANDLER(JOB_CANCEL)
 {
@@ -82,7 +110,7 @@ HANDLER(JOB_CANCEL)
         eo_error_hint(err, "Cancel it there: `everyo-submit cancel %.8s -H %s`.", j->record->id, j->coordinator_host);
         return EO_E_BAD_STATE;
     }
-    if (!already) {
+    if (!already && !j->cancelled) {
         job_cancel(j, reason);
     }
     struct eo_bytes *b = request_result(r);
@@ -94,31 +122,67 @@ HANDLER(JOB_CANCEL)
     return EO_OK;
 }
 
-struct remove_work {
+/* ---- remove: first from the journal, then from the table, then its files ---- */
+
+struct removal {
+    struct loop_call call;
     struct request *request;
-    char dir[PATH_SIZE];
+    struct job *job; /* a reference */
+    char dir[JOBS_DIR_SIZE];
     struct eo_error error;
 };
 
-static void remove_files(void *ctx)
+static void free_removal(struct removal *w)
 {
-    struct remove_work *w = ctx;
-    struct stat st;
-    if (stat(w->dir, &st) == 0) {
-        eo_dir_remove(w->dir, &w->error);
-    }
-}
-
-static void remove_done(void *ctx)
-{
-    struct remove_work *w = ctx;
     if (w->error.code != 0) {
         request_fail(w->request, &w->error);
     } else {
         request_ok(w->request);
     }
     request_unref(w->request);
+    if (w->job != NULL) {
+        job_unref(w->job);
+    }
     free(w);
+}
+
+static void remove_files(void *ctx)
+{
+    struct removal *w = ctx;
+    eo_dir_remove(w->dir, &w->error);
+}
+
+static void files_removed(void *ctx)
+{
+    free_removal(ctx);
+}
+
+static void row_removed(void *ctx)
+{
+    struct removal *w = ctx;
+    struct job *j = w->job;
+    if (w->error.code != 0) {
+        j->removing = false;
+        free_removal(w);
+        return;
+    }
+    job_forget(j);
+    w->job = NULL;
+    const bool is_member = j->is_member; /* whose files go with the job itself */
+    struct loop *loop = j->jobs->server->loop;
+    job_unref(j);
+    if (is_member || loop_work(loop, LOOP_FILES, remove_files, files_removed, w, &w->error) != EO_OK) {
+        free_removal(w);
+    }
+}
+
+static void row_removed_in_journal(void *ctx, const struct eo_error *err)
+{
+    struct removal *w = ctx;
+    if (err != NULL) {
+        w->error = *err;
+    }
+    loop_post(w->job->jobs->server->loop, &w->call);
 }
 
 HANDLER(JOB_REMOVE)
@@ -128,27 +192,30 @@ HANDLER(JOB_REMOVE)
     if (rc != EO_OK) {
         return rc;
     }
-    if (!job_state_ended(j->record->state) || !job_log_settled(j)) {
+    if (!job_state_ended(j->record->state) || job_active(j)) {
         EO_RAISE(err, EO_E_BAD_STATE, "job %.8s is %s", j->record->id, job_state_name(j->record->state));
         eo_error_hint(err, "Cancel it first: `everyo-submit cancel %.8s`.", j->record->id);
         return EO_E_BAD_STATE;
     }
-    struct eo_error gone = {0};
-    EO_RAISE(&gone, EO_E_NO_JOB, "job %.8s was removed", j->record->id);
-    job_watch_fail(j, &gone);
-    if (j->watchers != NULL) {
-        return EO_RAISE(err, EO_E_BUSY, "the log of job %.8s is being read", j->record->id);
-    }
-    struct remove_work *w = calloc(1, sizeof *w);
-    if (w == NULL || !rank_run_dir(r->server, j->record->id, w->dir, sizeof w->dir)) {
+    struct removal *w = calloc(1, sizeof *w);
+    if (w == NULL || !job_dir(j, w->dir)) {
         free(w);
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to remove a job");
     }
+    w->call = (struct loop_call){.fn = row_removed, .ctx = w};
     w->request = request_ref(r);
-    rc = loop_work(r->server->loop, LOOP_FILES, remove_files, remove_done, w, err);
-    if (rc == EO_OK && !j->is_member) {
-        rc = journal_remove(jobs_of(r->server)->journal, j->record->id, NULL, NULL, err);
+    w->job = job_ref(j);
+    if (j->is_member) {
+        row_removed(w);
+        return EO_OK;
     }
-    jobs_forget(j);
-    return EO_OK;
+    rc = journal_remove(j->jobs->journal, j->record->id, row_removed_in_journal, w, err);
+    if (rc == EO_OK) {
+        j->removing = true;
+        return EO_OK;
+    }
+    job_unref(j);
+    request_unref(w->request); /* not answered: the dispatcher does */
+    free(w);
+    return rc;
 }

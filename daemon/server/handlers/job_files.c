@@ -1,7 +1,6 @@
 /* job.files and job.read: what a job left, read on another thread. */
 #include "daemon/server/handlers.h"
 #include "daemon/server/jobs.h"
-#include "daemon/server/rank_run.h"
 #include "proto/base/file.h"
 #include "proto/base/text.h"
 #include "proto/frame.h"
@@ -15,45 +14,71 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_RESULT_FILES = 256, PATH_SIZE = 1400 };
+enum { PATH_SIZE = 1400, NAME_SIZE = 256, MAX_RESULT_FILES = 4096, MAX_DEPTH = 4 };
+
+struct result_file {
+    char name[NAME_SIZE];
+    char sha256[65];
+    uint64_t size;
+};
 
 struct files_work {
     struct request *request;
     char dir[PATH_SIZE];
-    struct {
-        char name[256];
-        char sha256[65];
-        uint64_t size;
-    } files[MAX_RESULT_FILES];
-    int n;
+    struct result_file *files;
+    size_t n, room;
     struct eo_error error;
 };
+
+static void add_file(struct files_work *w, const char *name, const char *path)
+{
+    if (w->n == MAX_RESULT_FILES) {
+        EO_RAISE(&w->error, EO_E_TOO_LARGE, "the job left more than %d files", MAX_RESULT_FILES);
+        return;
+    }
+    if (w->n == w->room) {
+        const size_t room = EO_MAX(2 * w->room, (size_t)16);
+        struct result_file *files = realloc(w->files, room * sizeof *files);
+        if (files == NULL) {
+            EO_RAISE(&w->error, EO_E_NO_MEMORY, "no memory to list files");
+            return;
+        }
+        w->files = files;
+        w->room = room;
+    }
+    struct result_file *f = &w->files[w->n];
+    struct eo_error err = {0};
+    eo_copy_text(f->name, sizeof f->name, name);
+    int rc = eo_file_sha256(path, f->sha256, &f->size, &err);
+    if (rc == EO_OK) {
+        w->n++;
+    } else if (rc != EO_E_NO_FILE) { /* an old checkpoint of a running job may go just now */
+        w->error = err;
+    }
+}
 
 /* Regular files below output/, checkpoints included, as relative names. */
 static void list_dir(struct files_work *w, const char *prefix, int depth)
 {
-    char path[PATH_SIZE + 300];
+    char path[PATH_SIZE + NAME_SIZE];
     snprintf(path, sizeof path, "%s%s%s", w->dir, prefix[0] != '\0' ? "/" : "", prefix);
     DIR *d = opendir(path);
     for (struct dirent *e = d != NULL ? readdir(d) : NULL; e != NULL && w->error.code == 0; e = readdir(d)) {
-        char name[256];
-        char full[PATH_SIZE + 600];
+        char name[NAME_SIZE];
+        char full[PATH_SIZE + NAME_SIZE];
         struct stat st;
-        if (e->d_name[0] == '.') {
+        if (e->d_name[0] == '.') { /* what is being written has such a name */
             continue;
         }
         int n = snprintf(name, sizeof name, "%s%s%s", prefix, prefix[0] != '\0' ? "/" : "", e->d_name);
-        snprintf(full, sizeof full, "%s/%s", w->dir, name);
-        if (n < 0 || (size_t)n >= sizeof name || lstat(full, &st) != 0) {
+        if (n < 0 || (size_t)n >= sizeof name || !eo_path_join(full, sizeof full, w->dir, name) ||
+            lstat(full, &st) != 0) {
             continue;
         }
-        if (S_ISDIR(st.st_mode) && depth < 4) {
+        if (S_ISDIR(st.st_mode) && depth < MAX_DEPTH) {
             list_dir(w, name, depth + 1);
-        } else if (S_ISREG(st.st_mode) && w->n < MAX_RESULT_FILES) {
-            eo_copy_text(w->files[w->n].name, sizeof w->files[0].name, name);
-            if (eo_file_sha256(full, w->files[w->n].sha256, &w->files[w->n].size, &w->error) == EO_OK) {
-                w->n++;
-            }
+        } else if (S_ISREG(st.st_mode)) {
+            add_file(w, name, full);
         }
     }
     if (d != NULL) {
@@ -76,8 +101,8 @@ static void files_done(void *ctx)
         struct eo_bytes *b = request_result(w->request);
         eo_pack_map(b, 1);
         eo_pack_str(b, "files");
-        eo_pack_array(b, (size_t)w->n);
-        for (int i = 0; i < w->n; i++) {
+        eo_pack_array(b, w->n);
+        for (size_t i = 0; i < w->n; i++) {
             eo_pack_map(b, 3);
             eo_pack_kv_str(b, "name", w->files[i].name);
             eo_pack_kv_u64(b, "size", w->files[i].size);
@@ -86,13 +111,14 @@ static void files_done(void *ctx)
         request_send(w->request);
     }
     request_unref(w->request);
+    free(w->files);
     free(w);
 }
 
-static bool output_dir(const struct request *r, const struct job *j, char *out, size_t size)
+static bool output_dir(const struct job *j, char *out, size_t size)
 {
-    char dir[PATH_SIZE];
-    return rank_run_dir(r->server, j->record->id, dir, sizeof dir) && eo_path_join(out, size, dir, "output");
+    char dir[JOBS_DIR_SIZE];
+    return job_dir(j, dir) && eo_path_join(out, size, dir, "output");
 }
 
 HANDLER(JOB_FILES)
@@ -103,7 +129,7 @@ HANDLER(JOB_FILES)
         return rc;
     }
     struct files_work *w = calloc(1, sizeof *w);
-    if (w == NULL || !output_dir(r, j, w->dir, sizeof w->dir)) {
+    if (w == NULL || !output_dir(j, w->dir, sizeof w->dir)) {
         free(w);
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to list files");
     }
@@ -118,11 +144,31 @@ HANDLER(JOB_FILES)
 
 struct read_work {
     struct request *request;
-    char path[PATH_SIZE + 300];
+    char path[PATH_SIZE + NAME_SIZE];
     uint64_t offset, size, total;
     uint8_t *data;
     struct eo_error error;
 };
+
+static uint64_t read_at(struct read_work *w, int fd)
+{
+    uint64_t done = 0;
+    while (done < w->size) {
+        ssize_t n = pread(fd, w->data + done, (size_t)(w->size - done), (off_t)(w->offset + done));
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            int errnum = errno;
+            eo_raise_io(&w->error, errnum, "read", w->path);
+        }
+        if (n <= 0) {
+            break;
+        }
+        done += (uint64_t)n;
+    }
+    return done;
+}
 
 static void read_work(void *ctx)
 {
@@ -136,12 +182,7 @@ static void read_work(void *ctx)
         EO_RAISE(&w->error, EO_E_NO_FILE, "this is no file");
     } else {
         w->total = (uint64_t)st.st_size;
-        ssize_t n = pread(fd, w->data, (size_t)w->size, (off_t)w->offset);
-        if (n < 0) {
-            int errnum = errno;
-            eo_raise_io(&w->error, errnum, "read", w->path);
-        }
-        w->size = n > 0 ? (uint64_t)n : 0;
+        w->size = read_at(w, fd);
     }
     if (fd >= 0) {
         close(fd);
@@ -165,23 +206,10 @@ static void read_done(void *ctx)
     free(w);
 }
 
-/* Relative, no empty or dotted part: stays below the job's output folder. */
-static bool name_is_safe(const char *name)
-{
-    for (const char *at = name; *at != '\0';) {
-        const size_t n = strcspn(at, "/");
-        if (n == 0 || at[0] == '.') {
-            return false;
-        }
-        at += n + (at[n] == '/');
-    }
-    return name[0] != '\0';
-}
-
 HANDLER(JOB_READ)
 {
     struct job *j = NULL;
-    char name[256];
+    char name[NAME_SIZE];
     uint64_t offset = 0;
     uint64_t size = 0;
     char dir[PATH_SIZE];
@@ -195,7 +223,7 @@ HANDLER(JOB_READ)
     if (rc == EO_OK) {
         rc = eo_need_u64(r->params, "size", EO_CHUNK_MAX, &size, err);
     }
-    if (rc == EO_OK && !name_is_safe(name)) {
+    if (rc == EO_OK && !job_file_name_safe(name)) {
         rc = EO_RAISE(err, EO_E_BAD_PARAMS, "a file of a job is named by a relative path without dots");
     }
     struct read_work *w = rc == EO_OK ? calloc(1, sizeof *w) : NULL;
@@ -205,7 +233,7 @@ HANDLER(JOB_READ)
     if (w != NULL) {
         w->data = malloc((size_t)size + 1);
     }
-    if (w == NULL || w->data == NULL || !output_dir(r, j, dir, sizeof dir) ||
+    if (w == NULL || w->data == NULL || !output_dir(j, dir, sizeof dir) ||
         !eo_path_join(w->path, sizeof w->path, dir, name)) {
         rc = EO_RAISE(err, EO_E_NO_MEMORY, "no memory to read a file");
     } else {

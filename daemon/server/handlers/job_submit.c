@@ -6,6 +6,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/text.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,13 +22,15 @@ struct spec_work {
     struct job_spec *spec;
     struct eo_error error;
     /* submit only */
-    bool submit;
     char key[65];
     char resume[64];
-    char hosts[JOB_MAX_HOSTS][300];
+    char hosts[JOB_MAX_HOSTS][JOB_HOST_SIZE];
     int n_hosts;
-    struct job_file_ref files[JOB_MAX_FILES];
-    int n_files;
+    struct job_file_ref given[JOB_MAX_FILES], files[JOB_MAX_FILES]; /* as named by the client; as the spec needs them */
+    int n_given, n_files;
+    struct job_file_ref resume_files[JOB_MAX_RESUME_FILES];
+    int n_resume_files;
+    struct config_paths data_dirs; /* a copy: the configuration may be read again meanwhile */
 };
 
 static void free_spec_work(struct spec_work *w)
@@ -151,55 +154,74 @@ HANDLER(JOB_CHECK)
     return rc;
 }
 
-/* A file that did not travel is one of this host, and only from where the operator allows it. */
-static int check_local_file(const struct server *s, const char *path, struct eo_error *err)
+static bool is_below(const char *path, const char *dir)
 {
-    char real[4096];
+    const size_t n = strlen(dir);
+    return strncmp(path, dir, n) == 0 && (path[n] == '/' || strcmp(dir, "/") == 0);
+}
+
+/* A file that did not travel is one of this host, and only from where the operator allows it. */
+static int find_local_file(const struct spec_work *w, const char *path, struct job_file_ref *out, struct eo_error *err)
+{
+    char real[PATH_MAX];
+    char quoted[100];
+    eo_quote(path, strlen(path), quoted, sizeof quoted);
+    if (w->n_hosts > 1 || (w->n_hosts == 0 && w->spec->n_hosts > 1)) {
+        EO_RAISE(err, EO_E_BAD_SPEC,
+                 "data file %s was not uploaded, and a job on several hosts takes no file of one host", quoted);
+        eo_error_hint(err, "Keep the file beside the job file, so that everyo-submit uploads it.");
+        return EO_E_BAD_SPEC;
+    }
     if (path[0] == '/' && realpath(path, real) != NULL) {
-        for (int i = 0; i < s->config->data_dirs.n; i++) {
-            char dir[4096];
-            const char *allowed = s->config->data_dirs.items[i];
-            if (realpath(allowed, dir) != NULL && strncmp(real, dir, strlen(dir)) == 0 &&
-                (real[strlen(dir)] == '/' || strcmp(dir, "/") == 0)) {
+        for (int i = 0; i < w->data_dirs.n; i++) {
+            char dir[PATH_MAX];
+            if (realpath(w->data_dirs.items[i], dir) != NULL && is_below(real, dir) &&
+                eo_copy_text(out->path, sizeof out->path, path)) {
                 return EO_OK;
             }
         }
     }
-    char quoted[100];
-    EO_RAISE(err, EO_E_NO_FILE, "data file %s was not uploaded and is not below a --data-dir of this daemon",
-             eo_quote(path, strlen(path), quoted, sizeof quoted));
+    EO_RAISE(err, EO_E_NO_FILE, "data file %s was not uploaded and is not below a --data-dir of this daemon", quoted);
     eo_error_hint(err, "Keep the file beside the job file, so that everyo-submit uploads it.");
     return EO_E_NO_FILE;
+}
+
+static int need_blob(const struct spec_work *w, const struct job_file_ref *f, struct eo_error *err)
+{
+    uint64_t size = 0;
+    uint64_t received = 0;
+    if (!blobs_have(w->request->server->state_dir, f->sha256, &size, &received)) {
+        char quoted[100];
+        return EO_RAISE(err, EO_E_NO_FILE, "the content of file %s (%.12s...) was not uploaded",
+                        eo_quote(f->path, strlen(f->path), quoted, sizeof quoted), f->sha256);
+    }
+    return EO_OK;
 }
 
 /* Every file of the spec must be among those named with the submit, and here. */
 static int check_files(struct spec_work *w, struct eo_error *err)
 {
-    struct server *s = w->request->server;
-    for (int i = 0; i < w->spec->n_files; i++) {
+    int rc = EO_OK;
+    for (int i = 0; i < w->spec->n_files && rc == EO_OK; i++) {
         const char *path = w->spec->files[i].path;
-        struct job_file_ref *found = NULL;
-        uint64_t size = 0;
-        uint64_t received = 0;
-        for (int k = 0; k < w->n_files; k++) {
-            if (strcmp(w->files[k].path, path) == 0) {
-                found = &w->files[k];
+        const struct job_file_ref *given = NULL;
+        for (int k = 0; k < w->n_given; k++) {
+            if (strcmp(w->given[k].path, path) == 0) {
+                given = &w->given[k];
             }
         }
-        if (found == NULL || found->sha256[0] == '\0') {
-            int rc = check_local_file(s, path, err);
-            if (rc != EO_OK) {
-                return rc;
-            }
-            if (found == NULL && w->n_files < JOB_MAX_FILES) {
-                eo_copy_text(w->files[w->n_files++].path, sizeof w->files[0].path, path);
-            }
-        } else if (!blobs_have(s->state_dir, found->sha256, &size, &received)) {
-            return EO_RAISE(err, EO_E_NO_FILE, "the content of data file %s (%.12s...) was not uploaded", path,
-                            found->sha256);
+        struct job_file_ref *f = &w->files[w->n_files++];
+        if (given == NULL || given->sha256[0] == '\0') {
+            rc = find_local_file(w, path, f, err);
+        } else {
+            *f = *given;
+            rc = need_blob(w, f, err);
         }
     }
-    return EO_OK;
+    for (int i = 0; i < w->n_resume_files && rc == EO_OK; i++) {
+        rc = need_blob(w, &w->resume_files[i], err);
+    }
+    return rc;
 }
 
 static void submit_work(void *ctx)
@@ -208,6 +230,39 @@ static void submit_work(void *ctx)
     if (spec_parse(w->text, w->size, "job", NULL, 0, &w->spec, &w->error) == EO_OK) {
         check_files(w, &w->error);
     }
+}
+
+static int fill_lists(const struct spec_work *w, struct job_record *rec, struct eo_error *err)
+{
+    const struct job_spec *spec = w->spec;
+    const bool named = w->n_hosts > 0;
+    if (!job_record_set_files(rec, w->files, w->n_files) ||
+        !job_record_set_resume_files(rec, w->resume_files, w->n_resume_files) ||
+        !job_record_set_hosts(rec, (const char(*)[JOB_HOST_SIZE])(named ? w->hosts : spec->hosts),
+                              named ? w->n_hosts : spec->n_hosts)) {
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a job");
+    }
+    return EO_OK;
+}
+
+static int find_resume(struct spec_work *w, struct job_record *rec, struct eo_error *err)
+{
+    struct job *from = NULL;
+    if (w->resume[0] == '\0') {
+        return EO_OK;
+    }
+    int rc = jobs_find(jobs_of(w->request->server), w->resume, &from, err);
+    if (rc == EO_OK && from->is_member) {
+        EO_RAISE(err, EO_E_BAD_STATE, "the checkpoints of job %.8s are on %s", from->record->id,
+                 from->coordinator_host);
+        eo_error_hint(err, "Name that host first: `everyo-submit run ... --resume %.8s -H %s,...`.", from->record->id,
+                      from->coordinator_host);
+        return EO_E_BAD_STATE;
+    }
+    if (rc == EO_OK) {
+        eo_copy_text(rec->resume, sizeof rec->resume, from->record->id);
+    }
+    return rc;
 }
 
 static int fill_record(struct spec_work *w, struct job_record *rec, struct eo_error *err)
@@ -220,36 +275,46 @@ static int fill_record(struct spec_work *w, struct job_record *rec, struct eo_er
     eo_copy_text(rec->key, sizeof rec->key, w->key);
     eo_copy_text(rec->name, sizeof rec->name, spec->name);
     eo_copy_text(rec->spec_hash, sizeof rec->spec_hash, spec->hash);
+    eo_copy_text(rec->device, sizeof rec->device, spec->device);
     eo_copy_text(rec->reason, sizeof rec->reason, "being written to the journal");
-    rec->n_files = w->n_files;
-    memcpy(rec->files, w->files, sizeof w->files);
-    rec->n_hosts = w->n_hosts > 0 ? w->n_hosts : spec->n_hosts;
-    for (int i = 0; i < rec->n_hosts; i++) {
-        eo_copy_text(rec->hosts[i], sizeof rec->hosts[i], w->n_hosts > 0 ? w->hosts[i] : spec->hosts[i]);
-    }
-    if (w->resume[0] != '\0') {
-        struct job *from = NULL;
-        int rc = jobs_find(jobs_of(w->request->server), w->resume, &from, err);
-        if (rc != EO_OK) {
-            return rc;
-        }
-        eo_copy_text(rec->resume, sizeof rec->resume, from->record->id);
+    int rc = fill_lists(w, rec, err);
+    if (rc == EO_OK) {
+        rc = find_resume(w, rec, err);
     }
     rec->submitted_ms = eo_wall_ms();
-    return job_id_make(rec->id, err);
+    return rc == EO_OK ? job_id_make(rec->id, err) : rc;
+}
+
+static uint32_t n_queued(const struct jobs *js)
+{
+    uint32_t n = 0;
+    for (const struct job *j = js->list; j != NULL; j = j->next) {
+        n += j->record->state == JOB_QUEUED;
+    }
+    return n;
+}
+
+/* The same key means the same submit, sent again because its answer was lost. */
+static int answer_again(struct spec_work *w, struct job *known, struct eo_error *err)
+{
+    if (strcmp(known->record->spec_hash, w->spec->hash) != 0) {
+        return EO_RAISE(err, EO_E_BAD_PARAMS, "the key of this submit was used for job %.8s, which is another one",
+                        known->record->id);
+    }
+    return job_submit_durable(known, w->request, false, err);
 }
 
 static int add_job(struct spec_work *w, struct eo_error *err)
 {
     struct jobs *js = jobs_of(w->request->server);
+    if (js == NULL || js->draining) {
+        return EO_RAISE(err, EO_E_SHUTTING_DOWN, "the daemon is ending and takes no new jobs");
+    }
     struct job *known = jobs_by_key(js, w->key);
     if (known != NULL) {
-        return job_submit_durable(known, w->request, false, err);
+        return answer_again(w, known, err);
     }
-    uint32_t queued = 0;
-    for (const struct job *j = js->list; j != NULL; j = j->next) {
-        queued += j->record->state == JOB_QUEUED;
-    }
+    const uint32_t queued = n_queued(js);
     if (queued >= JOBS_MAX_QUEUED) {
         return EO_RAISE(err, EO_E_BUSY, "%u jobs are waiting already", queued);
     }
@@ -264,10 +329,9 @@ static int add_job(struct spec_work *w, struct eo_error *err)
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a job");
     }
     j->restart_on_failure = w->spec->on_failure == ON_FAILURE_RESTART;
-    eo_copy_text(j->device, sizeof j->device, w->spec->device);
     rc = job_submit_durable(j, w->request, true, err);
     if (rc != EO_OK) {
-        jobs_forget(j);
+        job_forget(j);
     }
     return rc;
 }
@@ -282,12 +346,13 @@ static void submit_done(void *ctx)
     free_spec_work(w);
 }
 
-static int read_file_refs(struct spec_work *w, const struct eo_item *params, struct eo_error *err)
+static int read_file_refs(const struct eo_item *params, const char *key, struct job_file_ref *out, int most, int *out_n,
+                          struct eo_error *err)
 {
     const struct eo_item *list = NULL;
-    int rc = eo_need_array(params, "files", JOB_MAX_FILES, &list, err);
+    int rc = eo_need_array(params, key, (size_t)most, &list, err);
     for (size_t i = 0; rc == EO_OK && i < eo_item_count(list); i++) {
-        struct job_file_ref *f = &w->files[w->n_files++];
+        struct job_file_ref *f = &out[(*out_n)++];
         const struct eo_item *it = eo_item_at(list, i);
         rc = eo_need_str(it, "path", f->path, sizeof f->path, err);
         if (rc == EO_OK) {
@@ -297,8 +362,26 @@ static int read_file_refs(struct spec_work *w, const struct eo_item *params, str
             rc = eo_get_u64(it, "size", 0, INT64_MAX, &f->size, err);
         }
         if (rc == EO_OK && f->sha256[0] != '\0' && !blobs_name_valid(f->sha256)) {
-            rc = EO_RAISE(err, EO_E_BAD_PARAMS, "file %s has no valid SHA-256", f->path);
+            rc = EO_RAISE(err, EO_E_BAD_PARAMS, "entry %zu of %s has no valid SHA-256", i, key);
         }
+    }
+    return rc;
+}
+
+static int read_resume_files(struct spec_work *w, const struct eo_item *params, struct eo_error *err)
+{
+    if (eo_item_kind(eo_item_get(params, "resume_files")) == EO_ITEM_NIL) {
+        return EO_OK;
+    }
+    int rc = read_file_refs(params, "resume_files", w->resume_files, JOB_MAX_RESUME_FILES, &w->n_resume_files, err);
+    for (int i = 0; i < w->n_resume_files && rc == EO_OK; i++) {
+        if (!job_file_name_safe(w->resume_files[i].path) || w->resume_files[i].sha256[0] == '\0') {
+            rc = EO_RAISE(err, EO_E_BAD_PARAMS,
+                          "entry %d of resume_files needs a relative path without dots, and a SHA-256", i);
+        }
+    }
+    if (rc == EO_OK && w->resume[0] != '\0') {
+        rc = EO_RAISE(err, EO_E_BAD_PARAMS, "resume and resume_files exclude each other");
     }
     return rc;
 }
@@ -342,13 +425,20 @@ HANDLER(JOB_SUBMIT)
     if (rc == EO_OK) {
         rc = eo_get_str(r->params, "resume", "", w->resume, sizeof w->resume, err);
     }
+    if (rc == EO_OK && w->key[0] == '\0') {
+        rc = EO_RAISE(err, EO_E_BAD_PARAMS, "the key of a submit is empty");
+    }
     if (rc == EO_OK) {
-        rc = read_file_refs(w, r->params, err);
+        rc = read_file_refs(r->params, "files", w->given, JOB_MAX_FILES, &w->n_given, err);
+    }
+    if (rc == EO_OK) {
+        rc = read_resume_files(w, r->params, err);
     }
     if (rc == EO_OK) {
         rc = read_host_list(w, r->params, err);
     }
     if (rc == EO_OK) {
+        w->data_dirs = r->server->config->data_dirs;
         rc = loop_work(r->server->loop, LOOP_FILES, submit_work, submit_done, w, err);
     }
     if (rc != EO_OK && w != NULL) {
