@@ -242,8 +242,8 @@ static int begin_all_reduce(struct collective_comm *c, void *data, uint64_t coun
     if (!eo_mul_u64(count, element, out_bytes) || *out_bytes > INT64_MAX) {
         return EO_RAISE(err, EO_E_TOO_LARGE, "all_reduce of %" PRIu64 " elements of %zu bytes", count, element);
     }
-    if ((uintptr_t)data % element != 0) {
-        return EO_BUG(err, "all_reduce of %s at %p, which is not aligned", eo_dtype_name(dtype), data);
+    if ((data == NULL && count > 0) || (uintptr_t)data % element != 0) {
+        return EO_BUG(err, "all_reduce of %s at %p", eo_dtype_name(dtype), data);
     }
     c->print.dtype = (uint8_t)dtype;
     c->print.reduce = (uint8_t)reduce;
@@ -277,8 +277,9 @@ int tcp_broadcast(struct collective_comm *c, void *data, uint64_t bytes, int roo
         begin(c, COLLECTIVE_BROADCAST, bytes);
         c->data = data;
         c->print.root = (uint8_t)root;
-        code = root < 0 || root >= c->config.world_size ? EO_BUG(&raised, "broadcast from rank %d", root)
-                                                        : tcp_exchange_run(c, bytes, &raised);
+        code = root < 0 || root >= c->config.world_size || (data == NULL && bytes > 0)
+                   ? EO_BUG(&raised, "broadcast of %" PRIu64 " bytes at %p from rank %d", bytes, data, root)
+                   : tcp_exchange_run(c, bytes, &raised);
     }
     return finish(c, code, &raised, err);
 }

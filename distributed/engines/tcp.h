@@ -75,7 +75,8 @@ struct tcp_peer {
     size_t header_left, out_left;
     uint32_t out_size;
     uint8_t out_type, out_phase;
-    bool ping_due, pong_due, ponged;
+    bool ping_due, pong_due;
+    uint64_t answered_in; /* the stall in which it last showed that it waits too */
 };
 
 struct collective_comm {
@@ -109,7 +110,8 @@ struct collective_comm {
     bool direct;         /* inputs are sent from the array that is overwritten */
     bool small;          /* one chunk per peer: latency counts */
     uint64_t last_progress_ns;
-    bool pinged;
+    uint64_t stall; /* counts the times between two bytes of progress */
+    bool pinged;    /* in this stall the peers were asked whether they are there */
 
     uint64_t spin_max_ns, spin_ns; /* adaptive spin before a blocking poll, for small messages */
 };

@@ -117,12 +117,12 @@ static struct arrears arrears_of(const struct tcp_peer *p)
 
 /* Degrees of suspicion. Results may be late because somebody else's inputs are; a peer that answered is waiting itself.
  */
-static int suspicion(const struct tcp_peer *p)
+static int suspicion(const struct collective_comm *c, const struct tcp_peer *p)
 {
     if (tcp_peer_received_all(p) && !p->blocked) {
         return 0;
     }
-    if (p->ponged) {
+    if (p->answered_in == c->stall) {
         return 1;
     }
     return !p->opened || p->input_in.next < p->input_in.end || p->blocked ? 3 : 2;
@@ -150,13 +150,13 @@ int tcp_abort_raise_timeout(const struct collective_comm *c, struct eo_error *er
     int worst = 0, first = -1;
 
     for (int i = 0; i < c->n_peers; i++) {
-        worst = EO_MAX(worst, suspicion(&c->peers[i]));
+        worst = EO_MAX(worst, suspicion(c, &c->peers[i]));
     }
     for (int rank = 0; rank < c->config.world_size; rank++) {
         const struct tcp_peer *p = tcp_peer_of_rank(c, rank);
         size_t used = strlen(list);
 
-        if (p != NULL && suspicion(p) == worst) {
+        if (p != NULL && suspicion(c, p) == worst) {
             snprintf(list + used, sizeof(list) - used, "%s", used > 0 ? ", " : "");
             used = strlen(list);
             describe(c, p, list + used, sizeof(list) - used);

@@ -29,7 +29,7 @@ static void plan_peer(const struct collective_comm *c, struct tcp_peer *p, uint6
         p->input_out = p->result_in = slice_of(bytes, p->rank, c->config.world_size);
         p->input_in = p->result_out = c->own;
     }
-    p->opened = p->open_sent = p->blocked = p->parked = p->ping_due = p->ponged = false;
+    p->opened = p->open_sent = p->blocked = p->parked = p->ping_due = false;
     p->readable = true;
 }
 
@@ -47,6 +47,7 @@ static void plan_exchange(struct collective_comm *c, uint64_t bytes)
         plan_peer(c, &c->peers[i], bytes);
     }
     c->last_progress_ns = eo_now_ns();
+    c->stall++;
     c->pinged = false;
 }
 
@@ -116,7 +117,6 @@ static int check_deadline(struct collective_comm *c, int *timeout_ms, struct eo_
         c->pinged = true;
         for (int i = 0; i < c->n_peers; i++) {
             c->peers[i].ping_due = true;
-            c->peers[i].ponged = false;
         }
     }
     *timeout_ms = (int)EO_MIN(((c->pinged ? deadline_ns : deadline_ns / 2) - waited_ns) / 1000000 + 1, 1000000U);

@@ -22,6 +22,7 @@ static void note_progress(struct collective_comm *c, size_t bytes)
 {
     atomic_fetch_add_explicit(&c->progress, bytes, memory_order_relaxed);
     c->last_progress_ns = eo_now_ns();
+    c->stall++;
     c->pinged = false;
 }
 
@@ -48,7 +49,7 @@ bool tcp_peer_received_all(const struct tcp_peer *p)
     return p->opened && p->input_in.next == p->input_in.end && p->result_in.next == p->result_in.end;
 }
 
-/* Takes chunk_bytes of payload that arrived; they are where they belong already. */
+/* Bytes of payload are where they belong. */
 static void payload_arrived(struct collective_comm *c, struct tcp_peer *p, size_t bytes)
 {
     note_progress(c, bytes);
@@ -150,9 +151,10 @@ static int accept_header(struct collective_comm *c, struct tcp_peer *p, bool *mo
         p->pong_due = true;
         break;
     default: /* TCP_CHUNK_PONG */
-        p->ponged = true;
         break;
     }
+    /* Who asks is waiting as much as who answers. */
+    p->answered_in = c->stall;
     inbox_drop(p, TCP_CHUNK_HEADER);
     *more = true;
     return EO_OK;
@@ -258,7 +260,8 @@ static int lost_while_sending(struct collective_comm *c, struct tcp_peer *p, int
 
     p->skipping = true;
     p->dry = false;
-    while (code == EO_OK && !p->dry && !p->eof) {
+    /* Bounded, because a peer could go on sending for ever. */
+    for (int i = 0; i < 4096 && code == EO_OK && !p->dry && !p->eof; i++) {
         code = tcp_peer_receive(c, p, err);
     }
     return code != EO_OK ? code : tcp_abort_raise_lost(c, p, errnum, err);

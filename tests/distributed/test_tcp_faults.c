@@ -426,17 +426,32 @@ static void *abort_in_second(void *arg)
     return NULL;
 }
 
-START_TEST(a_cause_behind_unread_data_is_found)
+/* Three ranks, the last one by hand: it has sent its part of collective 1 to rank 0 only. */
+static struct ranks *open_with_one_ahead(uint64_t deadline_ms)
 {
-    struct ranks *g = ranks_connect(3, RANKS_TCP, 10000);
+    struct ranks *g = ranks_connect(3, RANKS_TCP, deadline_ms);
     static const uint8_t zeros[400];
-    pthread_t thread;
 
     for (int r = 0; r < 2; r++) {
         ASSERT_OK(ranks_engine->open(&g->rank[r].config, g->rank[r].fds, &g->rank[r].comm, &err));
     }
     put_chunk(g->rank[2].fds[0], TCP_CHUNK_DATA, TCP_PHASE_INPUT, 0, 400, 100, 1);
     put(g->rank[2].fds[0], zeros, sizeof(zeros));
+    return g;
+}
+
+static void close_with_one_ahead(struct ranks *g)
+{
+    close(g->rank[2].fds[0]);
+    close(g->rank[2].fds[1]);
+    ranks_close(g);
+}
+
+START_TEST(a_cause_behind_unread_data_is_found)
+{
+    struct ranks *g = open_with_one_ahead(10000);
+    pthread_t thread;
+
     ck_assert_int_eq(pthread_create(&thread, NULL, abort_in_second, &g->rank[0]), 0);
     ranks_run(g, goes_ahead, NULL);
     pthread_join(thread, NULL);
@@ -445,9 +460,25 @@ START_TEST(a_cause_behind_unread_data_is_found)
         ck_assert_str_eq(g->rank[r].err.message, "ahead of the others");
         ck_assert_uint_lt(g->rank[r].elapsed_ns, 2u * SECOND_NS);
     }
-    close(g->rank[2].fds[0]);
-    close(g->rank[2].fds[1]);
-    ranks_close(g);
+    close_with_one_ahead(g);
+}
+END_TEST
+
+/* Both live ranks wait, each in another collective; neither blames the other. */
+START_TEST(a_rank_that_waits_itself_is_not_blamed)
+{
+    for (int round = 0; round < 3; round++) {
+        struct ranks *g = open_with_one_ahead(400);
+
+        ranks_run(g, goes_ahead, NULL);
+        for (int r = 0; r < 2; r++) {
+            ck_assert_msg(g->rank[r].code == EO_E_PEER_TIMEOUT && g->rank[r].err.rank == 2 &&
+                              strstr(g->rank[r].err.message, "rank 1") == NULL &&
+                              strstr(g->rank[r].err.message, "rank 0") == NULL,
+                          "rank %d: %s", r, g->rank[r].err.message);
+        }
+        close_with_one_ahead(g);
+    }
 }
 END_TEST
 
@@ -528,4 +559,5 @@ EO_SUITE("tcp_faults", a_closed_connection_names_the_host, one_that_stays_away_i
          abort_between_collectives_reaches_the_peers, rubbish_is_refused, a_stranger_is_refused,
          a_second_opening_is_refused, a_truncated_header_is_a_lost_peer, a_stall_says_how_far_it_got,
          pings_do_not_extend_the_deadline, the_cause_is_read_before_the_end_of_the_stream,
-         a_cause_behind_unread_data_is_found, no_descriptor_leaks, open_refuses_and_keeps_nothing, the_table_of_engines)
+         a_cause_behind_unread_data_is_found, a_rank_that_waits_itself_is_not_blamed, no_descriptor_leaks,
+         open_refuses_and_keeps_nothing, the_table_of_engines)

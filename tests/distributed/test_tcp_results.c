@@ -123,11 +123,17 @@ static const int worlds[] = {1, 2, 3, 5};
 static const int worlds[] = {1, 2, 3, 4, 5, 6, 7, 8};
 #endif
 
-static void every_algorithm(rank_fn fn, enum ranks_mesh mesh, size_t n_algorithms)
+/* Up to which algorithm, and whether with five to seven ranks too. */
+static void every_algorithm(rank_fn fn, enum ranks_mesh mesh, size_t n_algorithms, bool odd_worlds)
 {
     for (size_t w = 0; w < EO_COUNT_OF(worlds); w++) {
         int n = worlds[w];
-        uint64_t hash = run_grid(n, mesh, &algorithms[0], fn, "serial loop");
+        uint64_t hash;
+
+        if (!odd_worlds && n > 4 && n < 8) {
+            continue;
+        }
+        hash = run_grid(n, mesh, &algorithms[0], fn, "serial loop");
 
         for (size_t a = 1; a < n_algorithms; a++) {
             if (run_grid(n, mesh, &algorithms[a], fn, NULL) != hash) {
@@ -140,13 +146,13 @@ static void every_algorithm(rank_fn fn, enum ranks_mesh mesh, size_t n_algorithm
 
 START_TEST(small_arrays_over_unix_sockets)
 {
-    every_algorithm(small_grid, RANKS_UNIX, EO_COUNT_OF(algorithms));
+    every_algorithm(small_grid, RANKS_UNIX, EO_COUNT_OF(algorithms), true);
 }
 END_TEST
 
 START_TEST(large_arrays_over_tcp)
 {
-    every_algorithm(large_grid, RANKS_TCP, EO_COUNT_OF(algorithms) - 1);
+    every_algorithm(large_grid, RANKS_TCP, EO_COUNT_OF(algorithms) - 1, false);
 }
 END_TEST
 
