@@ -143,7 +143,7 @@ int trainer_step(struct trainer *t, enum trainer_stop *out_stop, struct eo_error
         return status;
     }
     v.ok = t->spec->finite == FINITE_IGNORE || (isfinite(result.loss_sum) && isfinite(sum_squares));
-    v.stop = wish(t);
+    v.stop = (int)wish(t);
     v.sums[0] = result.loss_sum;
     memcpy(v.sums + 1, result.metric_sums, sizeof(double) * (size_t)(t->n_sums - 1));
     status = vote(t, &v, err);

@@ -4,6 +4,7 @@
 #include "tests/support/suite.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,8 +17,8 @@ static struct model_param param(const char *initializer, enum eo_dtype dtype, ui
     struct model_param p = {.fan_in = IN, .fan_out = OUT, .stream = stream};
 
     p.desc = (struct eo_tensor_desc){.dtype = (uint8_t)dtype, .n_dims = 2, .shape = {IN, OUT}};
-    strcpy(p.name, "w");
-    strcpy(p.initializer, initializer);
+    snprintf(p.name, sizeof(p.name), "w");
+    snprintf(p.initializer, sizeof(p.initializer), "%s", initializer);
     return p;
 }
 

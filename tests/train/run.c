@@ -31,7 +31,7 @@ const char run_blobs_job[] = "name: blobs\n"
 void run_init(struct run *r)
 {
     *r = (struct run){.device = "cpu", .output = "out"};
-    strcpy(r->folder, "/tmp/eo-train-XXXXXX");
+    snprintf(r->folder, sizeof(r->folder), "/tmp/eo-train-XXXXXX");
     if (mkdtemp(r->folder) == NULL) { /* also called outside of tests, where libcheck cannot fail */
         perror(r->folder);
         exit(EXIT_FAILURE);
