@@ -2,59 +2,11 @@
 #include "client/cli/cli.h"
 #include "client/cli/hosts.h"
 #include "client/cli/item_json.h"
+#include "client/cli/op_text.h"
 #include "client/cli/report.h"
 #include "proto/base/text.h"
-#include "proto/op_schema.h"
 
-#include <math.h>
 #include <string.h>
-
-static const char *const rule_names[] = {
-    [EO_RULE_SAME] = "all inputs share one dtype, which the outputs have",
-    [EO_RULE_COMPARE] = "all inputs share one dtype, outputs are bool",
-    [EO_RULE_INDEX] = "index inputs are int64, outputs have the dtype of input 0",
-    [EO_RULE_OWN] = "decided by the operation",
-};
-static const char *const kind_names[] = {[EO_ATTR_INT] = "int",
-                                         [EO_ATTR_FLOAT] = "float",
-                                         [EO_ATTR_BOOL] = "bool",
-                                         [EO_ATTR_INTS] = "ints",
-                                         [EO_ATTR_DTYPE] = "dtype"};
-
-static void signature(const struct eo_op_schema *op, char *out, size_t size)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    const int n = (op->flags & EO_OPF_VARIADIC) != 0 ? 1 : op->max_inputs;
-    for (int i = 0; i < n && at < size; i++) {
-        int k = snprintf(out + at, size - at, "%s%s%s%s", i > 0 ? ", " : "", i >= op->min_inputs ? "[" : "",
-                         op->input_names[i], i >= op->min_inputs ? "]" : "");
-        at += k > 0 ? (size_t)k : 0;
-    }
-    if ((op->flags & EO_OPF_VARIADIC) != 0 && at < size) {
-        int k = snprintf(out + at, size - at, "...");
-        at += k > 0 ? (size_t)k : 0;
-    }
-    for (int i = 0; i < op->n_attrs && at < size; i++) {
-        int k = snprintf(out + at, size - at, "%s%s", i > 0 ? ", " : at > 0 ? "; " : "", op->attrs[i].name);
-        at += k > 0 ? (size_t)k : 0;
-    }
-}
-
-static void fallback_text(const struct eo_attr_schema *a, char *out, size_t size)
-{
-    if (a->required) {
-        eo_copy_text(out, size, "required");
-    } else if (a->kind == EO_ATTR_INTS) {
-        eo_copy_text(out, size, "default []");
-    } else if (a->kind == EO_ATTR_BOOL) {
-        eo_copy_text(out, size, a->fallback != 0 ? "default true" : "default false");
-    } else if (a->kind == EO_ATTR_DTYPE) {
-        snprintf(out, size, "default %s", eo_dtype_name((enum eo_dtype)(int)a->fallback));
-    } else {
-        snprintf(out, size, "default %g", a->fallback);
-    }
-}
 
 static void print_dtypes(const struct eo_op_schema *op)
 {
@@ -64,22 +16,21 @@ static void print_dtypes(const struct eo_op_schema *op)
             printf("%s ", eo_dtype_name((enum eo_dtype)d));
         }
     }
-    printf("\n  rule        %s\n", rule_names[op->dtype_rule]);
+    printf("\n  rule        %s\n", op_text_rule(op->dtype_rule));
 }
 
 static void print_one(const struct eo_op_schema *op, const struct eo_item *supported)
 {
     char text[256];
-    signature(op, text, sizeof text);
-    printf("%s(%s)\n  %s\n", op->name, text, op->summary);
+    printf("%s(%s)\n  %s\n", op->name, op_text_call(op, text, sizeof text), op->summary);
     print_dtypes(op);
     for (int i = 0; i < op->n_attrs; i++) {
-        fallback_text(&op->attrs[i], text, sizeof text);
-        printf("  %-11s %s, %s: %s\n", op->attrs[i].name, kind_names[op->attrs[i].kind], text, op->attrs[i].help);
+        const struct eo_attr_schema *a = &op->attrs[i];
+        printf("  %-11s %s, %s: %s\n", a->name, op_text_kind(a->kind), op_text_fallback(a, text, sizeof text), a->help);
     }
     printf("  gradient    %s\n", op->has_gradient ? "yes" : "no");
     printf("  onnx        %s\n", op->onnx[0] != '\0' ? op->onnx : "-");
-    printf("  stability   %s since %s\n", op->stability == EO_STABLE ? "stable" : "experimental", op->since);
+    printf("  stability   %s since %s\n", op_text_stability(op->stability), op->since);
     if (supported != NULL) {
         const struct eo_item *dtypes = eo_item_get(eo_item_get(supported, "ops"), op->name);
         fputs("  device      ", stdout);
@@ -115,7 +66,7 @@ static void op_json(struct eo_json *j, const struct eo_op_schema *op, const stru
     for (int i = 0; i < op->n_attrs; i++) {
         eo_json_begin_object(j);
         eo_json_kv_string(j, "name", op->attrs[i].name);
-        eo_json_kv_string(j, "kind", kind_names[op->attrs[i].kind]);
+        eo_json_kv_string(j, "kind", op_text_kind(op->attrs[i].kind));
         eo_json_kv_bool(j, "required", op->attrs[i].required);
         eo_json_kv_string(j, "help", op->attrs[i].help);
         eo_json_end_object(j);
@@ -123,7 +74,7 @@ static void op_json(struct eo_json *j, const struct eo_op_schema *op, const stru
     eo_json_end_array(j);
     eo_json_kv_bool(j, "gradient", op->has_gradient);
     eo_json_kv_string(j, "onnx", op->onnx[0] != '\0' ? op->onnx : NULL);
-    eo_json_kv_string(j, "stability", op->stability == EO_STABLE ? "stable" : "experimental");
+    eo_json_kv_string(j, "stability", op_text_stability(op->stability));
     eo_json_kv_string(j, "since", op->since);
     if (supported != NULL) {
         eo_json_key(j, "device_dtypes");
@@ -157,9 +108,8 @@ static void print_list(const struct eo_item *supported)
         if ((op->flags & EO_OPF_INTERNAL) != 0) {
             continue;
         }
-        signature(op, text, sizeof text);
         const size_t n = eo_item_count(eo_item_get(eo_item_get(supported, "ops"), op->name));
-        printf("%-15s %-42s %s", op->name, text, op->summary);
+        printf("%-15s %-42s %s", op->name, op_text_call(op, text, sizeof text), op->summary);
         if (supported != NULL) {
             printf(" [%zu dtypes on the device]", n);
         }
