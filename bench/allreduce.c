@@ -69,6 +69,7 @@ static double now_us(void)
 
 static bool correct(struct collective_comm *c, float *x, uint64_t count, int rank, int world)
 {
+    int expected = world * (world + 1) / 2;
     struct eo_error err;
     bool ok = true;
 
@@ -77,7 +78,7 @@ static bool correct(struct collective_comm *c, float *x, uint64_t count, int ran
     }
     check(engine->all_reduce(c, x, count, EO_FLOAT32, COLLECTIVE_SUM, &err), &err);
     for (uint64_t i = 0; i < count; i++) {
-        ok &= x[i] == (float)(world * (world + 1) / 2);
+        ok &= x[i] == (float)expected;
         x[i] = 0; /* sums in place stay what they are */
     }
     return ok;
