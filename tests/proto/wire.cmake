@@ -13,3 +13,6 @@ if(EO_SANITIZE)
 else()
   target_compile_definitions(test_proto_alloc_faults PRIVATE EO_WRAPPED_MALLOC=0)
 endif()
+
+# The bytes of protocol version 1, kept for ever.
+eo_test(NAME proto_transcripts SOURCES test_transcripts.c transcript.c transcripts.c LIBS eo_proto LABELS unit)
