@@ -182,11 +182,12 @@ static void on_exited(void *ctx, const struct eo_error *why)
             d->why = *why;
         }
         eo_log_error("device", &d->why);
-        fail_queue(d, &d->why);
     } else {
         d->state = DEVICE_OFF;
         d->why = *why;
     }
+    const struct eo_error cause = d->why; /* starting again below would clear it */
+    fail_queue(d, &cause);                /* what waited for this worker fails with it; the next use starts another */
     waiters_fire(&d->waiters);
     pump(d);
 }
@@ -430,11 +431,25 @@ static void settle_ranges(struct device_task *t, bool kept)
     }
 }
 
+/* Decides how many are in flight, never what they compute. */
+static void note_time(struct device *d)
+{
+    const uint64_t now = eo_now_ns();
+    d->task_ns = (d->task_ns * 7 + (now - d->task_since_ns)) / 8;
+    d->task_since_ns = now;
+}
+
+static uint32_t in_flight_limit(const struct device *d)
+{
+    return d->task_ns > DEVICE_LONG_NS ? DEVICE_IN_FLIGHT_LONG : DEVICE_IN_FLIGHT;
+}
+
 static void on_reply(void *ctx, const struct eo_error *err, const struct eo_item *result)
 {
     struct device_task *t = ctx;
     struct device *d = t->device;
     d->n_in_flight--;
+    note_time(d);
     settle_ranges(t, err == NULL);
     finish(t, err, result);
     pump(d);
@@ -541,7 +556,9 @@ static void run_task(struct device_task *t)
         code = session_plan_check(t->plan, &err);
     }
     if (code == EO_OK) {
-        t->device->n_in_flight++;
+        if (t->device->n_in_flight++ == 0) {
+            t->device->task_since_ns = eo_now_ns();
+        }
         code = send_task(t, &err);
         t->device->n_in_flight -= code == EO_OK ? 0 : 1;
     }
@@ -562,7 +579,7 @@ static void pump(struct device *d)
         struct eo_error why = d->why;
         fail_queue(d, &why);
     }
-    while (d->state == DEVICE_READY && !worker_process_gone(d->worker) && d->n_in_flight < DEVICE_IN_FLIGHT) {
+    while (d->state == DEVICE_READY && !worker_process_gone(d->worker) && d->n_in_flight < in_flight_limit(d)) {
         struct device_task *t = take_next(d);
         if (!t) {
             return;

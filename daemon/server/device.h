@@ -9,7 +9,16 @@
 #include "daemon/server/tensor.h"
 #include "proto/codec.h"
 
-enum { DEVICE_MAX = 8, DEVICE_IN_FLIGHT = 8, DEVICE_RETRY_MS = 1000, DEVICE_MAX_RANGES = 64 };
+/* In flight at a time: enough to hide the way to the worker when tasks are short, few when they are long, so that
+ * another session's next task waits for little. */
+enum {
+    DEVICE_MAX = 8,
+    DEVICE_IN_FLIGHT = 8,
+    DEVICE_IN_FLIGHT_LONG = 2,
+    DEVICE_LONG_NS = 200000,
+    DEVICE_RETRY_MS = 1000,
+    DEVICE_MAX_RANGES = 64
+};
 
 struct server;
 struct session;
@@ -39,7 +48,8 @@ struct device {
     struct eo_error why; /* of FAILED, or how the last worker ended */
     uint64_t failed_ns;
     uint32_t n_in_flight, n_queued;
-    struct task_queue system; /* tasks of no session */
+    uint64_t task_since_ns, task_ns; /* when the worker turned to the present task; how long they take, averaged */
+    struct task_queue system;        /* tasks of no session */
     struct task_queue *round, **round_last;
     struct tensor_waiter *waiters; /* state changed */
     struct loop_timer *trim;

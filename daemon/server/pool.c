@@ -143,7 +143,7 @@ int pool_alloc(struct pool *p, uint64_t bytes, uint64_t *out_offset, struct pool
         return EO_OK;
     }
     uint64_t need;
-    if (!eo_add_u64(bytes, POOL_ALIGN - 1, &need) || need > p->shm.size) {
+    if (!eo_add_u64(bytes, POOL_ALIGN - 1, &need) || need / POOL_ALIGN > p->shm.size / POOL_ALIGN) {
         return no_room(p, bytes, err);
     }
     need = need / POOL_ALIGN * POOL_ALIGN;

@@ -125,6 +125,7 @@ void request_unref(struct request *r)
     eo_doc_fini(&p->doc);
     free(p->envelope);
     free(p->refusal);
+    poison_unref(p->cause);
     free(p);
     free(r);
 }

@@ -22,6 +22,7 @@ struct request_private {
     char method[48];
     bool answered, counted;
     struct eo_error *refusal; /* decided before the payload came */
+    struct poison *cause;     /* an input failed: what poisons the outputs, so that the first cause is kept */
     uint64_t buffered;        /* counted in the connection's and the server's sums */
     struct connection *buffered_by;
     struct tensor *sink; /* tensor the payload goes to; in use and referenced */

@@ -347,7 +347,8 @@ void session_poison_outputs(struct request *r, const struct eo_error *err)
                       : m == EO_MSG_OP_RUN      ? "outputs"
                       : m == EO_MSG_PLAN_RUN    ? "fetches"
                                                 : NULL;
-    struct poison *p = key ? poison_new(err) : NULL;
+    struct poison *cause = r->private_->cause;
+    struct poison *p = !key ? NULL : cause ? poison_ref(cause) : poison_new(err);
     if (!p) {
         return;
     }

@@ -1,6 +1,7 @@
 /* task.facts and task.caps: what this process knows about backends, its device and the libraries in it. */
 #include "backends/cpu/blas.h"
 #include "backends/registry.h"
+#include "daemon/engine/plan.h"
 #include "daemon/worker/worker_run.h"
 #include "proto/base/text.h"
 #include "proto/op_schema.h"
@@ -251,6 +252,34 @@ static bool find_example(const struct eo_op_schema *op, enum eo_dtype dtype, str
     return false;
 }
 
+/* Whether a graph of this one operation can be compiled for the device. */
+static bool compiles(struct worker *w, const struct eo_op_schema *op, const struct eo_attrs *attrs,
+                     const struct eo_tensor_desc *in, int n_in)
+{
+    struct eo_graph *g = eo_graph_new();
+    struct plan_place inputs[CAPS_MAX_IN], output = {.buffer = (uint32_t)n_in};
+    eo_value values[CAPS_MAX_IN], out[EO_MAX_OUTPUTS];
+    struct plan *plan = NULL;
+    int code = g ? EO_OK : EO_E_NO_MEMORY;
+    for (int i = 0; code == EO_OK && i < n_in; i++) {
+        const char name[2] = {(char)('a' + i), '\0'};
+        code = eo_graph_input(g, name, &in[i], &values[i], NULL);
+        inputs[i] = (struct plan_place){.value = values[i], .buffer = (uint32_t)i};
+    }
+    if (code == EO_OK) {
+        code = eo_graph_add(g, op->op, values, n_in, attrs, out, NULL);
+    }
+    if (code == EO_OK) {
+        output.value = out[0];
+        const struct plan_spec spec = {
+            .graph = g, .inputs = inputs, .n_inputs = (uint32_t)n_in, .outputs = &output, .n_outputs = 1};
+        code = plan_compile(&spec, w->device, &plan, NULL);
+    }
+    plan_free(plan);
+    eo_graph_free(g);
+    return code == EO_OK;
+}
+
 static bool supports(struct worker *w, const struct eo_op_schema *op, enum eo_dtype dtype)
 {
     struct example e;
@@ -272,7 +301,7 @@ static bool supports(struct worker *w, const struct eo_op_schema *op, enum eo_dt
     }
     if (w->device->backend->select(w->device, &view, &kernel, NULL) != EO_OK) {
         /* The engine computes a composite by its lowering where a backend has no kernel of its own. */
-        return (op->flags & EO_OPF_COMPOSITE) != 0;
+        return (op->flags & EO_OPF_COMPOSITE) != 0 && compiles(w, op, &e.attrs, in, view.n_in);
     }
     if (kernel.state_free) {
         kernel.state_free(kernel.state);

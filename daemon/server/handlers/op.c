@@ -60,6 +60,8 @@ int operation_input(const struct request *r, const struct eo_item *handle, const
         return code == EO_OK ? tensor_check_readable(*out, err) : code;
     }
     const struct eo_error *cause = &(*out)->poison->error;
+    poison_unref(r->private_->cause);
+    r->private_->cause = poison_ref((*out)->poison);
     EO_RAISE(err, EO_E_POISONED, "%s [%lu, %lu] was to be produced by a call that failed: %s", what,
              (unsigned long)h.slot, (unsigned long)h.generation, cause->message);
     eo_error_cause(err, "call", cause->code, cause->message);

@@ -96,6 +96,10 @@ static void verify_work(void *ctx)
     struct eo_graph *g = NULL;
     c->code = eo_graph_decode(r->payload, r->payload_size, &g, &c->error);
     eo_graph_free(g);
+    if (c->code == EO_E_BAD_ENVELOPE) { /* the bytes are not even MessagePack; for the caller they are a graph */
+        struct eo_error why = c->error;
+        c->code = EO_RAISE(&c->error, EO_E_BAD_GRAPH, "the graph cannot be read: %s", why.message);
+    }
     const struct pool *pool = &c->plan->device->pool;
     if (c->code == EO_OK) {
         c->code = shm_commit(&pool->shm, c->graph->offset, c->graph->bytes, &c->error);
