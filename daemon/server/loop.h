@@ -14,8 +14,8 @@ typedef void (*loop_fn)(void *ctx);
 
 int loop_new(struct loop **out, struct eo_error *err);
 void loop_settle(struct loop *l); /* turns until no loop_work is under way */
-void loop_free(struct loop *l); /* settles, closes what is left and waits for work that has started; NULL is fine */
-void loop_run(struct loop *l);  /* until loop_stop */
+void loop_free(struct loop *l);   /* settles, closes what is left and waits for work that has started; NULL is fine */
+void loop_run(struct loop *l);    /* until loop_stop */
 void loop_stop(struct loop *l);
 const char *loop_library(void); /* version, "1.44.2" */
 
