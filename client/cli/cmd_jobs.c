@@ -65,33 +65,76 @@ static void print_job_row(const struct eo_item *job)
            reason[0] != '\0' ? "  # " : "", reason);
 }
 
-static int list(const struct cli *cli, struct eo_connection *c, struct eo_error *err, int *out_exit)
+/* One answer's worth of jobs, the offset newest left out. */
+static int ask_list(struct eo_connection *c, uint64_t limit, uint64_t offset, struct eo_reply *reply,
+                    struct eo_error *err)
 {
-    struct eo_reply reply = {0};
     struct eo_bytes p;
     eo_bytes_init(&p, 64);
-    eo_pack_map(&p, 1);
-    eo_pack_kv_u64(&p, "limit", cli->given[CLI_OPT_ALL] ? 10000 : 20);
-    int rc = eo_connection_call(c, "job.list", &p, NULL, 0, &reply, err);
+    eo_pack_map(&p, 2);
+    eo_pack_kv_u64(&p, "limit", limit);
+    eo_pack_kv_u64(&p, "offset", offset);
+    int rc = eo_connection_call(c, "job.list", &p, NULL, 0, reply, err);
     eo_bytes_fini(&p);
-    if (rc != EO_OK) {
-        return rc;
+    return rc;
+}
+
+static void show_jobs(const struct cli *cli, const struct eo_item *jobs, bool first, struct eo_json *j)
+{
+    if (first && !cli->given[CLI_OPT_JSON] && eo_item_count(jobs) > 0) {
+        puts("ID        STATE        DONE  SUBMITTED (UTC)      NAME");
     }
-    const struct eo_item *jobs = eo_item_get(reply.result, "jobs");
-    if (cli->given[CLI_OPT_JSON]) {
-        *out_exit = item_json_print(reply.result);
-    } else {
-        if (eo_item_count(jobs) > 0) {
-            puts("ID        STATE        DONE  SUBMITTED (UTC)      NAME");
+    for (size_t i = 0; i < eo_item_count(jobs); i++) {
+        if (cli->given[CLI_OPT_JSON]) {
+            item_json(j, eo_item_at(jobs, i));
         } else {
-            report_note("no jobs");
-        }
-        for (size_t i = 0; i < eo_item_count(jobs); i++) {
             print_job_row(eo_item_at(jobs, i));
         }
     }
-    eo_reply_fini(&reply);
+}
+
+/* An answer holds what fits into one envelope: asked on until all have come. */
+static int list_all(const struct cli *cli, struct eo_connection *c, struct eo_json *j, uint64_t *out_n,
+                    struct eo_error *err)
+{
+    const uint64_t wanted = cli->given[CLI_OPT_ALL] ? UINT64_MAX : 20;
+    uint64_t n = 0;
+    uint64_t total = 1;
+    while (n < EO_MIN(total, wanted)) {
+        struct eo_reply reply = {0};
+        int rc = ask_list(c, EO_MIN(wanted - n, (uint64_t)1000), n, &reply, err);
+        if (rc != EO_OK) {
+            return rc;
+        }
+        const struct eo_item *jobs = eo_item_get(reply.result, "jobs");
+        const size_t got = eo_item_count(jobs);
+        show_jobs(cli, jobs, n == 0, j);
+        n += got;
+        total = (uint64_t)EO_MAX(item_i64(reply.result, "total", 0), (int64_t)0);
+        eo_reply_fini(&reply);
+        if (got == 0) {
+            break; /* they became fewer meanwhile */
+        }
+    }
+    *out_n = n;
     return EO_OK;
+}
+
+static int list(const struct cli *cli, struct eo_connection *c, struct eo_error *err, int *out_exit)
+{
+    struct json_line line;
+    uint64_t n = 0;
+    struct eo_json *j = json_line_begin(&line);
+    eo_json_kv_i64(j, "schema", 1);
+    eo_json_key(j, "jobs");
+    eo_json_begin_array(j);
+    int rc = list_all(cli, c, j, &n, err);
+    eo_json_end_array(j);
+    *out_exit = json_line_end(&line, rc == EO_OK && cli->given[CLI_OPT_JSON]);
+    if (rc == EO_OK && n == 0 && !cli->given[CLI_OPT_JSON]) {
+        report_note("no jobs");
+    }
+    return rc;
 }
 
 int cmd_LS(const struct cli *cli)

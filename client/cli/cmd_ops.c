@@ -124,6 +124,33 @@ static const char *op_name_at(const void *ctx, size_t i)
     return (op->flags & EO_OPF_INTERNAL) == 0 ? op->name : ""; /* which nothing is near to */
 }
 
+/* Which device the daemon would choose by itself: the first one that info lists. */
+static int default_device(struct eo_connection *c, char *out, size_t size, struct eo_error *err)
+{
+    struct eo_reply reply = {0};
+    int rc = eo_connection_call(c, "info", NULL, NULL, 0, &reply, err);
+    if (rc == EO_OK) {
+        item_text(eo_item_at(eo_item_get(reply.result, "devices"), 0), "name", out, size);
+        eo_reply_fini(&reply);
+    }
+    return rc;
+}
+
+static int ask_caps(struct eo_connection *c, struct eo_reply *reply, struct eo_error *err)
+{
+    char device[32];
+    int rc = default_device(c, device, sizeof device, err);
+    if (rc == EO_OK) {
+        struct eo_bytes p;
+        eo_bytes_init(&p, 128);
+        eo_pack_map(&p, 1);
+        eo_pack_kv_str(&p, "device", device);
+        rc = eo_connection_call(c, "caps", &p, NULL, 0, reply, err);
+        eo_bytes_fini(&p);
+    }
+    return rc;
+}
+
 static int ask_device(const struct cli *cli, struct eo_reply *reply, struct eo_error *err)
 {
     struct hosts h;
@@ -134,12 +161,7 @@ static int ask_device(const struct cli *cli, struct eo_reply *reply, struct eo_e
     }
     rc = hosts_open(cli, &h, HOSTS_NEVER_PRIVATE, &link, err);
     if (rc == EO_OK) {
-        struct eo_bytes p;
-        eo_bytes_init(&p, 64);
-        eo_pack_map(&p, 1);
-        eo_pack_kv_str(&p, "device", "auto");
-        rc = eo_connection_call(link.connection, "caps", &p, NULL, 0, reply, err);
-        eo_bytes_fini(&p);
+        rc = ask_caps(link.connection, reply, err);
     }
     hosts_close(&link);
     hosts_fini(&h);

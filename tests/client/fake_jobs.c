@@ -237,10 +237,16 @@ static void answer_map(struct fake_peer *p, const struct fake_jobs *j, const cha
 {
     struct eo_bytes *b = fake_result(p, p->request.id);
     if (strcmp(method, "job.list") == 0) {
-        eo_pack_map(b, 1);
+        uint64_t offset = 0;
+        const uint64_t total = EO_MAX(j->n_jobs, (uint64_t)1);
+        eo_item_as_u64(eo_item_get(p->request.params, "offset"), &offset);
+        eo_pack_map(b, 2);
         eo_pack_str(b, "jobs");
-        eo_pack_array(b, 1);
-        pack_job(b, j);
+        eo_pack_array(b, offset < total);
+        if (offset < total) {
+            pack_job(b, j);
+        }
+        eo_pack_kv_u64(b, "total", total);
     } else if (strcmp(method, "job.status") == 0) {
         pack_job(b, j);
     } else if (strcmp(method, "job.cancel") == 0) {

@@ -19,6 +19,7 @@ struct fake_jobs {
     int lose_watch;        /* this many connections end in the middle of the watch */
     pthread_t interrupt;   /* with waits_for_cancel: gets SIGINT when the watch has begun */
     const char *hangs_at;  /* a method that is never answered */
+    uint64_t n_jobs;       /* in job.list, one an answer; 0 = 1 */
     /* told to the test */
     char submitted[2048]; /* params of job.submit as JSON-like text */
     uint64_t put_bytes;

@@ -119,6 +119,15 @@ START_TEST(lists_and_shows_jobs)
     ck_assert(json_is_true(json_object_get(json_object_get(job, "metrics"), "nonfinite")));
     json_decref(all);
     cli_run_fini(&r);
+    jobs.n_jobs = 25; /* more than one answer holds */
+    for (int with_all = 0; with_all <= 1; with_all++) {
+        r = with_all ? RUN(CLI_SUBMIT, "ls", "-a", "--json", "-H", host) : RUN(CLI_SUBMIT, "ls", "--json", "-H", host);
+        assert_exit(0);
+        all = lines();
+        ck_assert_uint_eq(json_array_size(json_object_get(json_array_get(all, 0), "jobs")), with_all ? 25 : 20);
+        json_decref(all);
+        cli_run_fini(&r);
+    }
     r = RUN(CLI_SUBMIT, "status", "0123", "-H", host);
     assert_exit(0);
     ASSERT_CONTAINS(r.out, "job " FAKE_JOB "\n");
