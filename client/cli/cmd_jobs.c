@@ -94,7 +94,7 @@ static void show_jobs(const struct cli *cli, const struct eo_item *jobs, bool fi
 }
 
 /* An answer holds what fits into one envelope: asked on until all have come. */
-static int list_all(const struct cli *cli, struct eo_connection *c, struct eo_json *j, uint64_t *out_n,
+static int list_all(const struct cli *cli, struct eo_connection *c, struct eo_json *j, uint64_t *out_total,
                     struct eo_error *err)
 {
     const uint64_t wanted = cli->given[CLI_OPT_ALL] ? UINT64_MAX : 20;
@@ -116,22 +116,23 @@ static int list_all(const struct cli *cli, struct eo_connection *c, struct eo_js
             break; /* they became fewer meanwhile */
         }
     }
-    *out_n = n;
+    *out_total = EO_MAX(total, n);
     return EO_OK;
 }
 
 static int list(const struct cli *cli, struct eo_connection *c, struct eo_error *err, int *out_exit)
 {
     struct json_line line;
-    uint64_t n = 0;
+    uint64_t total = 0;
     struct eo_json *j = json_line_begin(&line);
     eo_json_kv_i64(j, "schema", 1);
     eo_json_key(j, "jobs");
     eo_json_begin_array(j);
-    int rc = list_all(cli, c, j, &n, err);
+    int rc = list_all(cli, c, j, &total, err);
     eo_json_end_array(j);
+    eo_json_kv_u64(j, "total", total);
     *out_exit = json_line_end(&line, rc == EO_OK && cli->given[CLI_OPT_JSON]);
-    if (rc == EO_OK && n == 0 && !cli->given[CLI_OPT_JSON]) {
+    if (rc == EO_OK && total == 0 && !cli->given[CLI_OPT_JSON]) {
         report_note("no jobs");
     }
     return rc;

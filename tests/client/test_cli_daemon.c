@@ -125,6 +125,7 @@ START_TEST(lists_and_shows_jobs)
         assert_exit(0);
         all = lines();
         ck_assert_uint_eq(json_array_size(json_object_get(json_array_get(all, 0), "jobs")), with_all ? 25 : 20);
+        ck_assert_int_eq(json_integer_value(json_object_get(json_array_get(all, 0), "total")), 25);
         json_decref(all);
         cli_run_fini(&r);
     }
