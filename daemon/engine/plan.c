@@ -414,3 +414,8 @@ uint64_t plan_buffer_bytes(const struct plan *p, uint32_t buffer)
 {
     return buffer < p->n_buffers ? p->buffer_bytes[buffer] : 0;
 }
+
+const char *plan_kernel(const struct plan *p, uint32_t step)
+{
+    return step < p->n_steps ? p->infos[step].kernel : NULL;
+}

@@ -17,7 +17,7 @@
 
 enum {
     PLAN_MAX_BUFFERS = 128,   /* room for each operand of a single op in a buffer of its own */
-    PLAN_MAX_STEPS = 1 << 16, /* more is TOO_LARGE: steps cost host memory */
+    PLAN_MAX_STEPS = 1 << 17, /* more is TOO_LARGE: steps cost host memory */
 };
 
 /* Where a value lives: caller's buffer number and byte offset (64-byte aligned unless the value is smaller, then
@@ -75,6 +75,10 @@ uint64_t plan_arena_bytes(const struct plan *p);
 /* Bytes of the caller's buffer i that the plan may touch: the end of its last place there; 0 for a buffer it knows not.
  */
 uint64_t plan_buffer_bytes(const struct plan *p, uint32_t buffer);
+
+/* The kernel that runs step 0..n_steps-1, e.g. to be recorded with a checkpoint; NULL beyond. Lives as long as the
+ * plan. */
+const char *plan_kernel(const struct plan *p, uint32_t step);
 
 /* One timing record per step when a profile is given; an asynchronous device is then synchronised after each step. */
 struct plan_step_time {

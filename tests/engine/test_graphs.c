@@ -12,7 +12,7 @@
 
 static struct eo_error err;
 
-enum { ALL = (1U << PLAN_PASS_COUNT) - 1, MAX_NODES = 60, N_INPUTS = 4, MAX_OUTPUTS = 16, MAX_ELEMENTS = 4096 };
+enum { ALL = (1U << PLAN_PASS_COUNT) - 1, MAX_NODES = 600, N_INPUTS = 4, MAX_OUTPUTS = 16, MAX_ELEMENTS = 4096 };
 
 struct maker {
     struct eo_graph *g;
@@ -290,7 +290,7 @@ static void make_graph(struct maker *m, uint64_t seed, enum eo_dtype dtype, bool
     for (int i = 0; i < N_INPUTS; i++) {
         keep(m, m->inputs[i]);
     }
-    for (int n = 10 + draw(m, MAX_NODES - 10); n > 0; n--) {
+    for (int n = seed % 16 == 15 ? MAX_NODES : 10 + draw(m, 50); n > 0; n--) { /* now and then a large one */
         make_node(m);
     }
     choose_outputs(m);

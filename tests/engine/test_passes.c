@@ -365,6 +365,31 @@ START_TEST(fusion_never_waits_for_itself)
 }
 END_TEST
 
+/* Chains that cross each other with softmaxes between them: groups that looked at their own members only would come to
+ * wait for each other. */
+START_TEST(fusion_of_tangled_chains_ends)
+{
+    enum { N = 20000 };
+    static eo_value all[N + 1];
+    struct plan_stats stats;
+
+    for (uint64_t seed = 0; seed < 4; seed++) {
+        setup();
+        all[0] = INPUT(g, "x", EO_FLOAT32, 8);
+        for (int i = 0; i < N; i++) {
+            eo_value other = all[(int)(harness_random(seed, (uint64_t)i) * (i + 1))];
+
+            all[i + 1] =
+                i % 3 == 2 ? eo_build_unary(&b, EO_OP_SOFTMAX, other) : eo_build_binary(&b, EO_OP_ADD, all[i], other);
+        }
+        stats = stats_of("cpu", &all[N - 1], 1, 0);
+        ck_assert_uint_gt(stats.n_fused, 5);
+        assert_close_on_cpu(&all[N - 1], 1, 1e-5);
+        teardown();
+    }
+}
+END_TEST
+
 START_TEST(fusion_respects_the_programs_limits)
 {
     eo_value x, y, many[12];
@@ -519,5 +544,6 @@ END_TEST
 EO_SUITE("passes", unused_nodes_do_not_run, fold_runs_constants_once, fold_leaves_failing_nodes_to_the_run,
          simplify_removes_what_does_nothing, simplify_keeps_what_does_something, simplify_shrinks_repeated_operands,
          merge_finds_equal_work, merge_tells_streams_apart, transposes_become_flags, views_cost_no_step,
-         fusion_joins_chains, fusion_never_waits_for_itself, fusion_respects_the_programs_limits, memory_is_used_again,
-         memory_that_is_read_twice_is_not_overwritten, no_pass_changes_a_training_step)
+         fusion_joins_chains, fusion_never_waits_for_itself, fusion_of_tangled_chains_ends,
+         fusion_respects_the_programs_limits, memory_is_used_again, memory_that_is_read_twice_is_not_overwritten,
+         no_pass_changes_a_training_step)

@@ -1,15 +1,15 @@
 /* Element-wise fusion: nodes over one iteration space that feed each other become one program, so that what flows
- * between them never goes through memory. A group grows by one producer at a time, as long as
- *   - it fits struct eo_fused_program,
- *   - it stays convex: no path leaves the group and comes back, so that it can run as one step,
+ * between them never goes through memory. Nodes are visited in order; each one joins the groups of its operands as long
+ * as
+ *   - the whole fits struct eo_fused_program,
+ *   - nobody outside has used a result of the group yet. Such a user would have to wait for the group, and the group
+ * for the joining node, which may need that very user; without one the group can run where its last member stands,
  *   - the device claims the program. What a device can fuse is its business alone; nothing here knows kernels.
  * The order of nodes decides alone which groups come out: the same graph gives the same plan. */
 #include "daemon/engine/passes/pass.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { FUSE_MAX_VISITS = 256 /* nodes looked at per convexity question: bounds the time for large graphs */ };
 
 struct fuse_group {
     uint32_t members[EO_FUSED_MAX_STEPS]; /* ascending */
@@ -21,11 +21,7 @@ struct fuse {
     uint32_t *group_of; /* per node: number of its group, IR_NONE = alone */
     struct fuse_group *groups;
     uint32_t n_groups;
-    uint32_t *stamp; /* per node: question in which it was visited */
-    uint32_t question;
-    uint32_t *stack;
-    uint8_t *emitted; /* per node */
-    uint32_t n_old;   /* nodes before groups are emitted */
+    uint8_t *closed; /* per node: its result has a user outside its group */
 };
 
 /* A group as a program, with the values that its registers and outputs are. */
@@ -74,6 +70,8 @@ static int register_of(const struct fuse *f, const struct fuse_group *g, const s
     return -1;
 }
 
+/* False when there are too many inputs, or one is a view of a member's result: that is memory, which the group would
+ * have to write before it reads it. */
 static bool draft_inputs(const struct fuse *f, const struct fuse_group *g, struct fuse_draft *d)
 {
     for (int m = 0; m < g->n; m++) {
@@ -83,7 +81,7 @@ static bool draft_inputs(const struct fuse *f, const struct fuse_group *g, struc
             if (register_of(f, g, d, node->in[i]) >= 0) {
                 continue;
             }
-            if (d->program.n_inputs == EO_FUSED_MAX_INPUTS) {
+            if (d->program.n_inputs == EO_FUSED_MAX_INPUTS || contains(g, ir_maker(f->ir, node->in[i]))) {
                 return false;
             }
             d->in[d->program.n_inputs++] = node->in[i];
@@ -152,55 +150,6 @@ static struct ir_node draft_node(const struct fuse *f, const struct fuse_group *
     return node;
 }
 
-/* ---- convexity ---- */
-
-/* Pushes what the unit needs; true when that includes a member of g. (Within g, values pass in registers, but a view of
- * a member's result is read from memory, so g would wait for itself.) */
-static bool push_inputs(struct fuse *f, const struct fuse_group *unit, const struct fuse_group *g, uint32_t *depth)
-{
-    for (int m = 0; m < unit->n; m++) {
-        const struct ir_node *node = &f->ir->nodes[unit->members[m]];
-
-        for (uint32_t i = 0; i < node->n_in; i++) {
-            uint32_t v = node->in[i], maker = ir_maker(f->ir, v);
-            struct fuse_group next;
-
-            if (maker == IR_NONE || (unit == g && f->ir->values[v].node != IR_NONE && contains(g, maker))) {
-                continue;
-            }
-            if (contains(g, maker)) {
-                return true;
-            }
-            next = members_of(f, maker);
-            /* All that precedes the group's first member cannot depend on it. */
-            if (next.members[next.n - 1] > g->members[0] && f->stamp[next.members[0]] != f->question) {
-                f->stamp[next.members[0]] = f->question;
-                f->stack[(*depth)++] = next.members[0];
-            }
-        }
-    }
-    return false;
-}
-
-/* Whether something outside g depends on g and g on it. Groups are units: who needs a part waits for the whole. */
-static bool returns_to(struct fuse *f, const struct fuse_group *g)
-{
-    uint32_t depth = 0;
-
-    f->question++;
-    if (push_inputs(f, g, g, &depth)) {
-        return true;
-    }
-    for (int visits = 0; depth > 0; visits++) {
-        struct fuse_group unit = members_of(f, f->stack[--depth]);
-
-        if (visits == FUSE_MAX_VISITS || push_inputs(f, &unit, g, &depth)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* ---- growing groups ---- */
 
 static bool unite(const struct fuse_group *a, const struct fuse_group *b, struct fuse_group *out)
@@ -234,6 +183,16 @@ static void adopt(struct fuse *f, const struct fuse_group *g)
     }
 }
 
+static bool is_open(const struct fuse *f, const struct fuse_group *g)
+{
+    for (int i = 0; i < g->n; i++) {
+        if (f->closed[g->members[i]] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static int try_join(struct fuse *f, uint32_t n, uint32_t producer, struct eo_error *err)
 {
     struct fuse_group own = members_of(f, n), other = members_of(f, producer), both;
@@ -243,8 +202,8 @@ static int try_join(struct fuse *f, uint32_t n, uint32_t producer, struct eo_err
     bool accepted;
     int rc;
 
-    if (contains(&own, producer) || !unite(&other, &own, &both) || !make_draft(f, &both, &draft) ||
-        returns_to(f, &both)) {
+    if (contains(&own, producer) || !is_open(f, &other) || !unite(&other, &own, &both) ||
+        !make_draft(f, &both, &draft)) {
         return EO_OK;
     }
     node = draft_node(f, &both, &draft);
@@ -256,27 +215,52 @@ static int try_join(struct fuse *f, uint32_t n, uint32_t producer, struct eo_err
     return rc;
 }
 
-static int grow_groups(struct fuse *f, struct eo_error *err)
+static int join_operands(struct fuse *f, uint32_t n, struct eo_error *err)
 {
-    struct ir *ir = f->ir;
+    const struct ir *ir = f->ir;
+    const struct ir_node *node = &ir->nodes[n];
     int rc = EO_OK;
 
-    for (uint32_t n = 0; rc == EO_OK && n < ir->n_nodes; n++) {
-        const struct ir_node *node = &ir->nodes[n];
+    for (uint32_t i = 0; rc == EO_OK && i < node->n_in; i++) {
+        uint32_t maker = ir->values[node->in[i]].node;
 
-        for (uint32_t i = 0; rc == EO_OK && fusable(node) && i < node->n_in; i++) {
-            uint32_t maker = ir->values[node->in[i]].node;
-
-            if (maker != IR_NONE && fusable(&ir->nodes[maker]) &&
-                eo_tensor_desc_same_shape(&ir->values[node->in[i]].desc, &ir->values[node->out[0]].desc)) {
-                rc = try_join(f, n, maker, err);
-            }
+        if (maker != IR_NONE && fusable(&ir->nodes[maker]) &&
+            eo_tensor_desc_same_shape(&ir->values[node->in[i]].desc, &ir->values[node->out[0]].desc)) {
+            rc = try_join(f, n, maker, err);
         }
     }
     return rc;
 }
 
-/* ---- putting groups in the place of their members ---- */
+/* Node n has found its group: the groups of its other operands have a user outside now. */
+static void close_others(struct fuse *f, uint32_t n)
+{
+    struct fuse_group own = members_of(f, n);
+    const struct ir_node *node = &f->ir->nodes[n];
+
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        uint32_t maker = ir_maker(f->ir, node->in[i]);
+
+        if (maker != IR_NONE && !contains(&own, maker)) {
+            f->closed[maker] = 1;
+        }
+    }
+}
+
+static int grow_groups(struct fuse *f, struct eo_error *err)
+{
+    int rc = EO_OK;
+
+    for (uint32_t n = 0; rc == EO_OK && n < f->ir->n_nodes; n++) {
+        if (fusable(&f->ir->nodes[n])) {
+            rc = join_operands(f, n, err);
+        }
+        close_others(f, n);
+    }
+    return rc;
+}
+
+/* ---- putting groups in the place of their last members ---- */
 
 static int emit_group(struct fuse *f, const struct fuse_group *g, struct eo_error *err)
 {
@@ -294,69 +278,25 @@ static int emit_group(struct fuse *f, const struct fuse_group *g, struct eo_erro
     return ir_add_node(f->ir, &node, err);
 }
 
-/* A node that the unit still waits for, IR_NONE when it can go. Makers beyond the old nodes have been emitted. */
-static uint32_t waits_for(const struct fuse *f, const struct fuse_group *unit)
-{
-    for (int m = 0; m < unit->n; m++) {
-        const struct ir_node *node = &f->ir->nodes[unit->members[m]];
-
-        for (uint32_t i = 0; i < node->n_in; i++) {
-            uint32_t maker = ir_maker(f->ir, node->in[i]);
-
-            if (maker < f->n_old && f->emitted[maker] == 0 && !contains(unit, maker)) {
-                return maker;
-            }
-        }
-    }
-    return IR_NONE;
-}
-
-static int emit_unit(struct fuse *f, const struct fuse_group *unit, struct eo_error *err)
-{
-    for (int m = 0; m < unit->n; m++) {
-        f->emitted[unit->members[m]] = 1;
-    }
-    if (unit->n > 1) {
-        return emit_group(f, unit, err);
-    }
-    return ir_add_node(f->ir, &f->ir->nodes[unit->members[0]], err);
-}
-
-/* Emits unit n after all it needs: depth first, on a stack of its own. */
-static int emit_with_needs(struct fuse *f, uint32_t n, struct eo_error *err)
-{
-    uint32_t depth = 0;
-    int rc = EO_OK;
-
-    f->stack[depth++] = n;
-    while (rc == EO_OK && depth > 0) {
-        struct fuse_group unit = members_of(f, f->stack[depth - 1]);
-        uint32_t needed = f->emitted[unit.members[0]] != 0 ? IR_NONE : waits_for(f, &unit);
-
-        if (needed != IR_NONE) {
-            f->stack[depth++] = needed;
-            continue;
-        }
-        if (f->emitted[unit.members[0]] == 0) {
-            rc = emit_unit(f, &unit, err);
-        }
-        depth--;
-    }
-    return rc;
-}
-
-/* New nodes go behind the old ones, in the old order as far as groups allow; then the old ones are dropped. */
+/* New nodes go behind the old ones, then the old ones are dropped. */
 static int emit_all(struct fuse *f, struct eo_error *err)
 {
     struct ir *ir = f->ir;
+    uint32_t n_old = ir->n_nodes;
     int rc = EO_OK;
 
-    for (uint32_t n = 0; rc == EO_OK && n < f->n_old; n++) {
-        rc = emit_with_needs(f, n, err);
+    for (uint32_t n = 0; rc == EO_OK && n < n_old; n++) {
+        struct fuse_group g = members_of(f, n);
+
+        if (g.n == 1) {
+            rc = ir_add_node(ir, &ir->nodes[n], err);
+        } else if (g.members[g.n - 1] == n) {
+            rc = emit_group(f, &g, err);
+        }
     }
     if (rc == EO_OK) {
-        ir->n_nodes -= f->n_old;
-        memmove(ir->nodes, ir->nodes + f->n_old, ir->n_nodes * sizeof(*ir->nodes));
+        ir->n_nodes -= n_old;
+        memmove(ir->nodes, ir->nodes + n_old, ir->n_nodes * sizeof(*ir->nodes));
         rc = ir_sweep(ir, err);
     }
     return rc;
@@ -364,15 +304,13 @@ static int emit_all(struct fuse *f, struct eo_error *err)
 
 static bool fuse_init(struct fuse *f, struct ir *ir)
 {
-    size_t n = (size_t)ir->n_nodes + 2;
+    size_t n = (size_t)ir->n_nodes + 1;
 
-    *f = (struct fuse){.ir = ir, .n_old = ir->n_nodes};
+    *f = (struct fuse){.ir = ir};
     f->group_of = malloc(n * sizeof(*f->group_of));
     f->groups = malloc(n * sizeof(*f->groups));
-    f->stamp = calloc(n, sizeof(*f->stamp));
-    f->stack = malloc(n * sizeof(*f->stack));
-    f->emitted = calloc(n, sizeof(*f->emitted));
-    if (f->group_of == NULL || f->groups == NULL || f->stamp == NULL || f->stack == NULL || f->emitted == NULL) {
+    f->closed = calloc(n, sizeof(*f->closed));
+    if (f->group_of == NULL || f->groups == NULL || f->closed == NULL) {
         return false;
     }
     memset(f->group_of, 0xff, n * sizeof(*f->group_of));
@@ -383,9 +321,7 @@ static void fuse_fini(struct fuse *f)
 {
     free(f->group_of);
     free(f->groups);
-    free(f->stamp);
-    free(f->stack);
-    free(f->emitted);
+    free(f->closed);
 }
 
 int pass_fuse(struct ir *ir, struct eo_error *err)
