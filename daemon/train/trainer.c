@@ -358,8 +358,10 @@ static int end_epoch(struct trainer *t, bool last, struct eo_error *err)
     bool whole = t->at.batch == t->steps_per_epoch;
     int64_t epoch = t->at.epoch + 1;
     char path[PATH_MAX] = "";
+    double seconds = (double)(eo_now_ns() - t->epoch_ns) / 1e9;
     int status = EO_OK;
 
+    t->epoch_rate = seconds > 0 ? (double)(t->rows_done - t->epoch_rows) / seconds : 0;
     trainer_running_values(t);
     if (t->data.part[DATA_VALIDATION].rows != NULL) {
         status = trainer_evaluate(t, DATA_VALIDATION, err);
@@ -390,6 +392,8 @@ static int train(struct trainer *t, enum trainer_stop *out_stop, struct eo_error
         if (t->order_epoch != t->at.epoch) {
             data_order(t->spec, t->at.epoch, t->data.part[DATA_TRAIN].n, t->order);
             t->order_epoch = t->at.epoch;
+            t->epoch_ns = eo_now_ns();
+            t->epoch_rows = t->rows_done;
         }
         status = trainer_step(t, out_stop, err);
         if (status != EO_OK) {

@@ -104,7 +104,9 @@ void trainer_report(struct trainer *t, bool epoch_end, const char *checkpoint)
     if (!epoch_end) {
         trainer_running_values(t);
     }
-    if (now > t->reported_ns) {
+    if (epoch_end) {
+        p->samples_per_second = t->epoch_rate;
+    } else if (now > t->reported_ns) {
         p->samples_per_second = (double)(t->rows_done - t->reported_rows) * 1e9 / (double)(now - t->reported_ns);
     }
     p->epoch = epoch_end && t->at.batch == 0 ? t->at.epoch : t->at.epoch + 1;

@@ -37,6 +37,9 @@ struct trainer {
 
     uint64_t started_ns, reported_ns;
     int64_t started_step, reported_rows, rows_done; /* rows_done: in this run, by all ranks */
+    uint64_t epoch_ns;                              /* when this run's part of the epoch began */
+    int64_t epoch_rows;                             /* rows_done then */
+    double epoch_rate;                              /* rows per second of the epoch that ended, evaluation left out */
     struct trainer_progress progress;
 };
 

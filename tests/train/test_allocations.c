@@ -4,6 +4,7 @@
 #include "daemon/train/step.h"
 #include "tests/nn/models.h"
 #include "tests/support/suite.h"
+#include "tests/train/run.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -144,6 +145,35 @@ START_TEST(steps_allocate_nothing)
 }
 END_TEST
 
+/* Allocations of a whole run that is cut after max_steps, in the middle of its first epoch. */
+static int allocations_of_run(struct run *r, const char *max_steps, const char *output)
+{
+    const char *sets[] = {max_steps, "data.validation={split: 0.2}", NULL};
+    int before;
+
+    r->output = output;
+    ASSERT_OK(run_job(r, run_blobs_job, sets, &err)); /* warm */
+    before = atomic_load(&n_calls);
+    atomic_store(&counting, true);
+    ASSERT_OK(run_job(r, run_blobs_job, sets, &err));
+    atomic_store(&counting, false);
+    return atomic_load(&n_calls) - before;
+}
+
+/* The trainer around the steps allocates for set-up, ends of epochs and files: a run of 2 steps and one of 8 do the
+ * same. */
+START_TEST(the_trainer_allocates_nothing_per_step)
+{
+    struct run r;
+
+    run_init(&r);
+    run_blobs(&r, 200); /* 160 for training: 10 steps an epoch */
+    ck_assert_int_eq(allocations_of_run(&r, "train.max_steps=2", "a"),
+                     allocations_of_run(&r, "train.max_steps=8", "b"));
+    run_fini(&r);
+}
+END_TEST
+
 START_TEST(the_counter_counts)
 {
     void *volatile p;
@@ -161,7 +191,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {the_counter_counts, steps_allocate_nothing};
+    const TTest *const tests[] = {the_counter_counts, steps_allocate_nothing, the_trainer_allocates_nothing_per_step};
 
     if (!CAN_COUNT) {
         printf("skipped: a sanitizer's allocator is in place of the one that is counted\n");
