@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-enum { SPEC_MAX = 1 << 20, RECONNECT_MS = 10000 };
+enum { SPEC_MAX = 1 << 20, RECONNECT_MS = 10000, SETTLE_MS = 2000 };
 
 struct run {
     const struct cli *cli;
@@ -237,18 +237,17 @@ static int coordinator_lost(struct run *r, struct eo_error *err)
     eo_error_cause(err, "peer", lost.code, lost.message);
     for (size_t i = 1; i < r->hosts.n; i++) {
         struct eo_connection *c = NULL;
-        struct eo_reply reply = {0};
         struct eo_error other = {0};
-        char state[16] = "";
+        /* Their ranks end within a second or two of the coordinator: what they say then is worth the wait. */
+        struct job_watch w = {
+            .cli = r->cli, .job = r->job, .follow = true, .deadline_ns = eo_now_ns() + (uint64_t)SETTLE_MS * 1000000};
         int rc = hosts_open_one(r->cli, &r->hosts.endpoints[i], &c, &other);
         if (rc == EO_OK) {
-            rc = job_get(c, r->job, &reply, &other);
+            rc = job_watch_run(&w, c, &other);
         }
-        if (rc == EO_OK) {
-            item_text(reply.result, "state", state, sizeof state);
-            report_note("%s: job %.8s is %s there", r->hosts.endpoints[i].text, r->job, state);
-            eo_reply_fini(&reply);
-        } else {
+        if (w.state[0] != '\0') {
+            report_note("%s: job %.8s is %s there", r->hosts.endpoints[i].text, r->job, w.state);
+        } else if (rc != EO_OK) {
             report_note("%s: %s", r->hosts.endpoints[i].text, other.message);
         }
         eo_connection_close(c);
@@ -411,7 +410,7 @@ int cmd_RUN(const struct cli *cli)
     job_watch_catch_signals();
     int rc = eo_file_read(r.spec_path, SPEC_MAX, &r.text, &err);
     if (rc != EO_OK) {
-        return report_failure(&err);
+        return fail(&r, &err);
     }
     int exit_code;
     if (hosts_resolve(cli, &r.hosts, &err) != EO_OK ||

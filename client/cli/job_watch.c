@@ -138,9 +138,12 @@ static void on_state(struct job_watch *w, const struct eo_item *params)
     char reason[320];
     item_text(params, "state", w->state, sizeof w->state);
     item_text(params, "reason", reason, sizeof reason);
+    if (!w->show_progress) {
+        return;
+    }
     if (w->cli->given[CLI_OPT_JSON]) {
         state_json(w->state, reason);
-    } else if (w->show_progress && reason[0] != '\0' && !w->cli->given[CLI_OPT_QUIET]) {
+    } else if (reason[0] != '\0' && !w->cli->given[CLI_OPT_QUIET]) {
         if (report_width() > 0) {
             progress_show("%s: %s", w->state, reason);
         } else {
