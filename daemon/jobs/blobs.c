@@ -161,6 +161,9 @@ int blobs_put(const char *state_dir, const char *sha256, uint64_t size, uint64_t
         return eo_raise_io(err, errnum, "create", part);
     }
     int rc = write_at(fd, data, data_size, offset, part, err);
+    if (rc == EO_E_DISK_FULL) {
+        unlink(part); /* what does not fit must not keep journal and checkpoints from the disk either */
+    }
     end = EO_MAX(end, received);
     const bool complete = rc == EO_OK && end >= size;
     if (complete) {

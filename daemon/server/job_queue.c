@@ -62,14 +62,10 @@ static void take_result(struct job *j, const struct eo_item *result)
 
 /* Losing a worker or a peer may go better next time; bad data or a diverging model will not. A job that fails again and
  * again without getting further is not helped by another try. */
-static bool may_restart(struct job *j, const struct eo_error *err)
+static bool may_restart(const struct job *j, const struct eo_error *err)
 {
     if (!j->restart_on_failure || !eo_code_retryable(err->code)) {
         return false;
-    }
-    if (j->record->steps > j->failed_at_step) {
-        j->failed_at_step = j->record->steps;
-        j->failures = 0;
     }
     return j->failures < JOBS_MAX_FAILURES;
 }

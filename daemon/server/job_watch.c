@@ -123,18 +123,12 @@ static void read_work(void *ctx)
     w->chunk_size = whole_lines(w->chunk, n > 0 ? (size_t)n : 0, w->read_end - w->log_at);
 }
 
-static void read_done(void *ctx)
+static void take_chunk(struct job_watcher *w)
 {
-    struct job_watcher *w = ctx;
-    w->reading = false;
-    if (w->closed || w->request->conn == NULL) {
-        free_watcher(w);
-        return;
+    if (w->read_error.code == 0 && w->chunk_size == 0) {
+        EO_RAISE(&w->read_error, EO_E_IO, "the log of job %.8s is shorter than it was", w->job->record->id);
     }
-    if (w->read_error.code != 0 || w->chunk_size == 0) {
-        if (w->read_error.code == 0) {
-            EO_RAISE(&w->read_error, EO_E_IO, "the log of job %.8s is shorter than it was", w->job->record->id);
-        }
+    if (w->read_error.code != 0) {
         request_fail(w->request, &w->read_error);
         free_watcher(w);
         return;
@@ -148,6 +142,20 @@ static void read_done(void *ctx)
     w->chunk = NULL; /* the connection frees it when it is sent */
     connection_send(w->request->conn, &segment, 1);
     pump(w);
+}
+
+static void read_done(void *ctx)
+{
+    struct job_watcher *w = ctx;
+    struct job *j = job_ref(w->job);
+    w->reading = false;
+    if (w->closed || w->request->conn == NULL) {
+        free_watcher(w);
+    } else {
+        take_chunk(w);
+    }
+    jobs_check_drained(j->jobs); /* a daemon that ends lets watchers hear the end */
+    job_unref(j);
 }
 
 static void start_read(struct job_watcher *w, uint64_t end)
@@ -306,4 +314,14 @@ void job_watch_fail(struct job *j, const struct eo_error *err)
         }
     }
     job_unref(j);
+}
+
+bool job_watch_settled(const struct job *j)
+{
+    for (const struct job_watcher *w = j->watchers; w != NULL; w = w->next) {
+        if (w->reading) {
+            return false;
+        }
+    }
+    return true;
 }

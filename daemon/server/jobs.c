@@ -364,6 +364,9 @@ void job_set_progress(struct job *j, const struct eo_item *progress)
         eo_bytes_clear(&j->progress);
     }
     job_pack_metrics(&j->record->metrics, eo_item_get(progress, "metrics"));
+    if (eo_item_kind(eo_item_get(progress, "checkpoint")) == EO_ITEM_STR) {
+        j->failures = 0; /* it gets on */
+    }
     j->progress_count++;
     job_watch_kick(j);
 }
@@ -419,14 +422,20 @@ static void on_loaded(void *ctx, struct job_record *r)
     }
 }
 
-static void on_schedule(void *ctx)
+/* What the journal could not take. */
+static void offer_again(struct jobs *js)
 {
-    struct jobs *js = ctx;
     for (struct job *j = js->list; j != NULL; j = j->next) {
         if (j->rewrite) {
             write_state(j);
         }
     }
+}
+
+static void on_schedule(void *ctx)
+{
+    struct jobs *js = ctx;
+    offer_again(js);
     jobs_schedule(js);
 }
 
@@ -454,6 +463,7 @@ static int open_state(struct jobs *js, struct eo_error *err)
 static void stop_module(void *state)
 {
     struct jobs *js = state;
+    offer_again(js);
     js->stopped = true;
     loop_timer_free(js->schedule_timer);
     for (struct job *j = js->list; j != NULL; j = j->next) {
@@ -515,7 +525,7 @@ static bool module_idle(void *state)
 {
     const struct jobs *js = state;
     for (const struct job *j = js->list; j != NULL; j = j->next) {
-        if (job_active(j) || !job_log_settled(j)) {
+        if (job_active(j) || !job_log_settled(j) || !job_watch_settled(j)) {
             return false;
         }
     }

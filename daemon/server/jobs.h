@@ -15,7 +15,7 @@
 enum {
     JOBS_MAX_QUEUED = 10000,
     JOBS_MAX_MEMBERS = 64, /* ended ranks of other hosts' jobs that are remembered */
-    JOBS_MAX_FAILURES = 3, /* restarts in a row without a step more than before */
+    JOBS_MAX_FAILURES = 3, /* restarts in a row without a new checkpoint */
     JOBS_DIR_SIZE = 1200   /* enough for every folder of a job */
 };
 
@@ -64,8 +64,7 @@ struct job {
     char coordinator_host[JOB_HOST_SIZE]; /* members: who leads */
     uint64_t not_before_ms;               /* monotonic; a job that was refused or failed tries again then */
     uint32_t refusals;
-    uint32_t failures; /* in a row */
-    int64_t failed_at_step;
+    uint32_t failures; /* in a row, without a checkpoint between */
 };
 
 struct jobs {
@@ -136,5 +135,7 @@ bool job_log_path(const struct job *j, char *out, size_t size);
 int job_watch_start(struct job *j, struct request *r, struct eo_error *err);
 void job_watch_kick(struct job *j);                             /* something changed */
 void job_watch_fail(struct job *j, const struct eo_error *err); /* the job is being removed */
+bool job_watch_settled(
+    const struct job *j); /* nobody is being told anything now; who does not listen is not waited for */
 
 #endif

@@ -2,10 +2,13 @@
 
 Every process that a lab starts is stopped by its pid, and when a lab ends nothing of its state directories may be left
 running. Ports come from the kernel; waiting is waiting for an event with a deadline."""
+import array
 import contextlib
+import hashlib
 import json
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -54,7 +57,6 @@ def wait_gone(pids, timeout):
         except ProcessLookupError:
             continue
         try:
-            import select
             readable, _, _ = select.select([fd], [], [], max(0, deadline - time.monotonic()))
             if not readable:
                 return False
@@ -279,7 +281,8 @@ def digits(**changes):
     epochs = changes.pop("epochs", 5)
     train = changes.pop("train", "")
     batch = changes.pop("batch", 32)
-    text = """name: digits-test
+    device = changes.pop("device", "cpu")
+    text = """name: %s
 model:
   - linear: {in: 64, out: 64}
   - relu
@@ -293,8 +296,8 @@ data:
   scale: {divide: 16}
   batch: %s
 train: {epochs: %s, seed: 0%s}
-device: cpu
-""" % (batch, epochs, ", " + train if train else "")
+device: %s
+""" % (changes.pop("name", "digits-test"), batch, epochs, ", " + train if train else "", device)
     for key, value in changes.items():
         text += "%s: %s\n" % (key, value)
     return text
@@ -304,16 +307,40 @@ device: cpu
 ENDLESS = dict(epochs=1000000)
 
 
-def eventually(check, timeout, what):
-    """For facts that no event tells (files, /proc): looks again until check() is true."""
-    deadline = time.monotonic() + timeout * SLOW
-    while True:
-        value = check()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise AssertionError("not within %s s: %s" % (timeout, what))
-        time.sleep(0.01)
+def safetensors(path):
+    """{name: (dtype, shape, bytes)} of a file."""
+    with open(path, "rb") as f:
+        data = f.read()
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (e["dtype"], e["shape"], data[8 + size + e["data_offsets"][0]:8 + size + e["data_offsets"][1]])
+            for name, e in header.items()}
+
+
+def parameters_sha256(path):
+    """As design section 9 says: names in byte order, each with dtype, shape and bytes."""
+    names = {"F32": "float32", "F64": "float64"}
+    h = hashlib.sha256()
+    tensors = safetensors(path)
+    for name in sorted(tensors, key=str.encode):
+        dtype, shape, data = tensors[name]
+        h.update(name.encode() + b"\0" + names[dtype].encode() + b"\0" + ",".join(map(str, shape)).encode() + b"\0")
+        h.update(data)
+    return h.hexdigest()
+
+
+def relative_l2(path_a, path_b):
+    """||a - b|| / ||b|| over all parameters of two model files."""
+    a, b = safetensors(path_a), safetensors(path_b)
+    assert sorted(a) == sorted(b), (sorted(a), sorted(b))
+    difference = norm = 0.0
+    for name in a:
+        code = {"F32": "f", "F64": "d"}[a[name][0]]
+        for x, y in zip(array.array(code, a[name][2]), array.array(code, b[name][2])):
+            difference += (x - y) ** 2
+            norm += y * y
+    return (difference / norm) ** 0.5
 
 
 def expect(condition, *context):
