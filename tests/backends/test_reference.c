@@ -124,8 +124,8 @@ START_TEST(test_known_answers)
         for (int64_t i = 0; i < eo_tensor_desc_count(&r.out[0]); i++) {
             double got = element_value((enum eo_dtype)r.out[0].dtype, out.out[0], i), want = a->out[i];
             bool same = got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-15 * fabs(want);
-            ck_assert_msg(same, "answer %zu (%s %s of %s): element %lld is %.17g, should be %.17g", c, r.op->name,
-                          a->inputs, eo_dtype_name(a->dtype), (long long)i, got, want);
+            CHECK(same, "answer %zu (%s %s of %s): element %lld is %.17g, should be %.17g", c, r.op->name, a->inputs,
+                  eo_dtype_name(a->dtype), (long long)i, got, want);
         }
         results_fini(&out);
         run_fini(&r);

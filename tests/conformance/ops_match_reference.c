@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LARGE = 50000 };
+enum { LARGE = 5000 };
 
 enum outcome { UNTRIED, MATCHED, DECLINED };
 static enum outcome matrix[DEVICES][EO_OP_COUNT][EO_DTYPE_LIMIT];
@@ -91,9 +91,9 @@ static void try_in_place(const struct run *r, int b, const struct results *plain
             continue;
         ASSERT_OK(run_on(devices.under_test[b], r, i, &shared, &err));
         for (int o = 0; o < r->n_out; o++)
-            ck_assert_msg(memcmp(shared.out[o], plain->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
-                          "%s, %s, %s: output %d differs when output 0 lies over input %d", devices.names[b],
-                          plain->kernel, how, o, i);
+            CHECK(memcmp(shared.out[o], plain->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
+                  "%s, %s, %s: output %d differs when output 0 lies over input %d", devices.names[b], plain->kernel,
+                  how, o, i);
         results_fini(&shared);
     }
 }
@@ -106,6 +106,16 @@ static bool is_large(const struct run *r)
     return r->n_in > 0 && eo_tensor_desc_count(&r->in[0]) > LARGE;
 }
 
+/* The fake device computes with the reference's kernels: what it adds is their way there, for which small operands of
+ * every dtype are enough, and of one dtype where the same queue runs on a thread. */
+static bool is_worth_trying(int b, const struct run *r, enum eo_dtype dtype, enum eo_dtype to)
+{
+    if (devices.under_test[b]->info.host_memory)
+        return true;
+    bool is_first = strcmp(devices.names[b], devices.under_test[b]->info.name) == 0;
+    return !is_large(r) && (is_first || dtype == EO_FLOAT32) && (r->op->op != EO_OP_CAST || to == EO_FLOAT32);
+}
+
 static void try_backend(const struct run *r, int b, const struct results *expected, enum eo_dtype dtype,
                         const char *how)
 {
@@ -114,9 +124,9 @@ static void try_backend(const struct run *r, int b, const struct results *expect
     enum outcome *outcome = &matrix[b][r->op->op][dtype];
     int rc = run_on(devices.under_test[b], r, -1, &actual, &err);
     if (rc == EO_E_UNSUPPORTED) {
-        ck_assert_msg(err.detail[0] != '\0', "%s declines %s without a reason", devices.names[b], r->op->name);
-        ck_assert_msg(*outcome != MATCHED || r->op->op == EO_OP_CAST, "%s takes %s of %s for some shapes only",
-                      devices.names[b], r->op->name, eo_dtype_name(dtype));
+        CHECK(err.detail[0] != '\0', "%s declines %s without a reason", devices.names[b], r->op->name);
+        CHECK(*outcome != MATCHED || r->op->op == EO_OP_CAST, "%s takes %s of %s for some shapes only",
+              devices.names[b], r->op->name, eo_dtype_name(dtype));
         if (*outcome == UNTRIED)
             *outcome = DECLINED;
         return;
@@ -138,7 +148,7 @@ static void try_case(const struct op_case *c, enum eo_dtype dtype, enum eo_dtype
         case_fill(&r, fill, (uint64_t)c->op * 100 + dtype);
         ASSERT_OK(run_on(devices.reference, &r, -1, &expected, &err));
         for (int b = 0; b < devices.n; b++)
-            if (devices.under_test[b]->info.host_memory || !is_large(&r))
+            if (is_worth_trying(b, &r, dtype, to))
                 try_backend(&r, b, &expected, dtype, how);
         results_fini(&expected);
         ++*n_runs;
@@ -160,8 +170,8 @@ static void try_row(enum eo_op op, enum fill fill)
                 if (op == EO_OP_CAST || to == 1)
                     try_case(case_at(c), (enum eo_dtype)d, (enum eo_dtype)to, fill, &n_runs);
         }
-        ck_assert_msg(n_runs > 0, "no call of %s with %s was compared", eo_op_schema(op)->name,
-                      eo_dtype_name((enum eo_dtype)d));
+        CHECK(n_runs > 0, "no call of %s with %s was compared", eo_op_schema(op)->name,
+              eo_dtype_name((enum eo_dtype)d));
     }
 }
 
@@ -189,8 +199,8 @@ START_TEST(test_cpu_is_complete_for_float32_and_float64)
     for (int op = 1; op < EO_OP_COUNT; op++)
         for (size_t f = 0; f < EO_COUNT_OF(floats); f++)
             if (case_dtypes(eo_op_schema((enum eo_op)op)) & EO_DTYPE_BIT(floats[f]))
-                ck_assert_msg(matrix[0][op][floats[f]] == MATCHED, "cpu has no %s of %s",
-                              eo_op_schema((enum eo_op)op)->name, eo_dtype_name(floats[f]));
+                CHECK(matrix[0][op][floats[f]] == MATCHED, "cpu has no %s of %s", eo_op_schema((enum eo_op)op)->name,
+                      eo_dtype_name(floats[f]));
 }
 END_TEST
 

@@ -22,7 +22,7 @@ int run_init(struct run *r, const struct eo_op_schema *op, const struct eo_attrs
         r->in[i] = in[i];
         pointers[i] = &r->in[i];
         r->in_data[i] = calloc(1, eo_tensor_desc_bytes(&in[i]) + 1);
-        ck_assert_ptr_nonnull(r->in_data[i]);
+        CHECK(r->in_data[i], "no memory");
     }
     if (!op)
         return EO_OK;
@@ -67,7 +67,7 @@ static void check_guard(struct eo_device *dev, const void *p, uint64_t bytes, co
     unsigned char guard[GUARD_BYTES];
     ASSERT_OK(dev->backend->copy_out(dev, guard, (const char *)p + bytes, sizeof guard, &err));
     for (int i = 0; i < GUARD_BYTES; i++)
-        ck_assert_msg(guard[i] == GUARD, "%s: byte %d behind a result was written", what, i);
+        CHECK(guard[i] == GUARD, "%s: byte %d behind a result was written", what, i);
 }
 
 static void allocate(struct eo_device *dev, const struct run *r, int share, uint64_t workspace, struct memory *m)
@@ -130,13 +130,13 @@ int run_on(struct eo_device *dev, const struct run *r, int share, struct results
         return rc;
     snprintf(out->kernel, sizeof out->kernel, "%s", k.name);
     out->in_place = k.in_place;
-    ck_assert(share < 0 || (k.in_place >> share & 1));
+    CHECK(share < 0 || (k.in_place >> share & 1), "%s does not work in place", k.name);
     allocate(dev, r, share, k.workspace_bytes, &m);
     rc = launch(dev, &node, &k, &m, err);
     for (int o = 0; rc == EO_OK && o < r->n_out; o++) {
         uint64_t bytes = eo_tensor_desc_bytes(&r->out[o]);
         out->out[o] = calloc(1, bytes + 1);
-        ck_assert_ptr_nonnull(out->out[o]);
+        CHECK(out->out[o], "no memory");
         rc = dev->backend->copy_out(dev, out->out[o], m.out[o], bytes, err);
     }
     check_and_free(dev, r, share, k.workspace_bytes, &m);

@@ -5,6 +5,13 @@
 #include "backends/registry.h"
 #include "tests/support/suite.h"
 
+/* Like ck_assert_msg, for loops: Check writes each of its assertions to a file, also those that hold. */
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            ck_abort_msg(__VA_ARGS__);                                                                                 \
+    } while (0)
+
 /* Operands on the host, results of one run. Everything is owned by the run and freed by run_fini. */
 struct run {
     const struct eo_op_schema *op; /* NULL: fused */

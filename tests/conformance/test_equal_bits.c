@@ -50,8 +50,8 @@ static bool is_library(const char *kernel)
 static void compare(const struct run *r, const struct results *a, const struct results *b, const char *what)
 {
     for (int o = 0; o < r->n_out; o++)
-        ck_assert_msg(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
-                      "%s and %s give different bits (%s)", a->kernel, b->kernel, what);
+        CHECK(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0, "%s and %s give different bits (%s)",
+              a->kernel, b->kernel, what);
 }
 
 /* One call on both devices; rows for which `skip` holds are left out. Returns whether it was compared. */

@@ -46,8 +46,8 @@ static void check_equal(const struct run *r, const void *a, const void *b, const
     enum eo_dtype dtype = (enum eo_dtype)r->out[0].dtype;
     for (int64_t i = 0; i < eo_tensor_desc_count(&r->out[0]); i++) {
         double x = element_value(dtype, a, i), y = element_value(dtype, b, i);
-        ck_assert_msg(x == y || (isnan(x) && isnan(y)), "%s of %s is not %s: element %lld is %.17g and %.17g", kernel,
-                      eo_dtype_name((enum eo_dtype)r->in[0].dtype), property, (long long)i, x, y);
+        CHECK(x == y || (isnan(x) && isnan(y)), "%s of %s is not %s: element %lld is %.17g and %.17g", kernel,
+              eo_dtype_name((enum eo_dtype)r->in[0].dtype), property, (long long)i, x, y);
     }
 }
 
@@ -156,8 +156,8 @@ static void check_monotone(struct eo_device *dev, enum eo_op op, enum eo_dtype d
     struct results y = apply(dev, &r);
     for (int64_t i = 1; y.out[0] && i < N; i++) {
         double before = element_value(dtype, y.out[0], i - 1), after = element_value(dtype, y.out[0], i);
-        ck_assert_msg(after >= before - case_allowed(&r, 0, before), "%s of %s falls from %.17g to %.17g", y.kernel,
-                      eo_dtype_name(dtype), before, after);
+        CHECK(after >= before - case_allowed(&r, 0, before), "%s of %s falls from %.17g to %.17g", y.kernel,
+              eo_dtype_name(dtype), before, after);
     }
     results_fini(&y);
     run_fini(&r);
@@ -179,9 +179,9 @@ static void check_elementwise(struct eo_device *dev, enum eo_op op, enum eo_dtyp
         }
         struct results z = apply(dev, &part);
         size_t size = eo_dtype_size((enum eo_dtype)part.out[0].dtype);
-        ck_assert_msg(memcmp((char *)y.out[0] + (size_t)parts[p][0] * size, z.out[0], (size_t)parts[p][1] * size) == 0,
-                      "%s of %s: elements %lld.. differ when they are computed alone", y.kernel, eo_dtype_name(dtype),
-                      (long long)parts[p][0]);
+        CHECK(memcmp((char *)y.out[0] + (size_t)parts[p][0] * size, z.out[0], (size_t)parts[p][1] * size) == 0,
+              "%s of %s: elements %lld.. differ when they are computed alone", y.kernel, eo_dtype_name(dtype),
+              (long long)parts[p][0]);
         results_fini(&z);
         run_fini(&part);
     }
@@ -210,9 +210,8 @@ static void check_view(struct eo_device *dev, enum eo_op op, enum eo_dtype dtype
             for (int i = 0; i < operands; i++)
                 memcpy(s.in_data[i], r.in_data[i], eo_tensor_desc_bytes(&r.in[i]));
             struct results a = apply(dev, &r), b = apply(dev, &s);
-            ck_assert_msg(!a.out[0] || memcmp(a.out[0], b.out[0], eo_tensor_desc_bytes(&r.out[0])) == 0,
-                          "%s gives other bits for %s than for %s", a.kernel, eo_dtype_name(dtype),
-                          eo_dtype_name(twin));
+            CHECK(!a.out[0] || memcmp(a.out[0], b.out[0], eo_tensor_desc_bytes(&r.out[0])) == 0,
+                  "%s gives other bits for %s than for %s", a.kernel, eo_dtype_name(dtype), eo_dtype_name(twin));
             results_fini(&a);
             results_fini(&b);
         }

@@ -37,7 +37,7 @@ static void read_vectors(const char *function, bool is_double, struct vectors *o
     snprintf(path, sizeof path, "%s/tests/vectors/umath/umath-validation-set-%s.csv", getenv("EO_SOURCE_DIR"),
              function);
     FILE *f = fopen(path, "re");
-    ck_assert_msg(f != NULL, "%s", path);
+    CHECK(f != NULL, "%s", path);
     out->n = 0;
     while (fgets(line, sizeof line, f)) {
         char *save = NULL, *input, *output, *ulps;
@@ -91,8 +91,8 @@ static void check_function(const char *function, enum eo_op op, bool is_double, 
         ASSERT_OK(run_on(b < 0 ? devices.reference : devices.under_test[b], &r, -1, &out, &err));
         for (int i = 0; i < v.n; i++) {
             double y = element_value(dtype, out.out[0], i), off = ulps_between(y, v.line[i].output, is_double);
-            ck_assert_msg(off <= v.line[i].ulps, "%s(%a) on %s is %a, should be %a: %g units off, %g allowed", function,
-                          v.line[i].input, out.kernel, y, v.line[i].output, off, v.line[i].ulps);
+            CHECK(off <= v.line[i].ulps, "%s(%a) on %s is %a, should be %a: %g units off, %g allowed", function,
+                  v.line[i].input, out.kernel, y, v.line[i].output, off, v.line[i].ulps);
         }
         results_fini(&out);
     }
