@@ -24,8 +24,7 @@ static int multiply(everyo_client *c, everyo_error *err)
     everyo_tensor tc;
     if (everyo_tensor_create(c, EVERYO_FLOAT32, (const int64_t[]){2, 3}, 2, a, NULL, &ta, err) != 0 ||
         everyo_tensor_create(c, EVERYO_FLOAT32, (const int64_t[]){3, 2}, 2, b, NULL, &tb, err) != 0 ||
-        everyo_matmul(c, &ta, &tb, &tc, err) != 0 ||
-        everyo_tensor_read(c, &tc, product, sizeof product, err) != 0) {
+        everyo_matmul(c, &ta, &tb, &tc, err) != 0 || everyo_tensor_read(c, &tc, product, sizeof product, err) != 0) {
         return err->code;
     }
     printf("a @ b = [[%g, %g], [%g, %g]]\n", (double)product[0], (double)product[1], (double)product[2],
