@@ -431,7 +431,6 @@ static int read_first_row(struct reader *r, struct csv *c, struct cell **out_cel
 static int read_table(struct reader *r, struct csv *c, struct eo_error *err)
 {
     struct cell *cells = NULL;
-    double *fitted;
     int status = read_first_row(r, c, &cells, err);
 
     if (status == EO_OK) {
@@ -444,8 +443,6 @@ static int read_table(struct reader *r, struct csv *c, struct eo_error *err)
     if (c->n_rows == 0) {
         return EO_RAISE(err, EO_E_BAD_FILE, "%s holds a header and no rows", stream_name(r->stream));
     }
-    fitted = realloc(c->cells, (size_t)(c->n_rows * c->n_columns) * sizeof(double));
-    c->cells = fitted != NULL ? fitted : c->cells;
     return EO_OK;
 }
 

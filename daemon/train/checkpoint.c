@@ -197,6 +197,26 @@ static int save_files(const char *folder, struct train_step *s, const struct che
     return status == EO_OK ? eo_dir_sync(folder, err) : status;
 }
 
+/* Whether a checkpoint is known to be sound and finite. Only what is surely damaged counts as not so: a manifest that
+ * could not be read for want of memory or by a failing disk must not cost the last good state. */
+static int look_at(const char *folder, const char *name, bool *out_finite, struct eo_error *err)
+{
+    char path[PATH_MAX];
+    struct manifest m;
+    int status = join(path, folder, name, err);
+
+    *out_finite = false;
+    if (status != EO_OK) {
+        return status;
+    }
+    status = manifest_read(path, format, &m, err);
+    if (status == EO_E_BAD_CHECKPOINT || status == EO_E_NO_FILE) {
+        return EO_OK;
+    }
+    *out_finite = status == EO_OK && m.finite;
+    return status;
+}
+
 /* Removes all but the newest `keep`, and keeps the newest finite one beyond them when none of those is. */
 static int rotate(const char *folder, int keep, struct eo_error *err)
 {
@@ -205,12 +225,12 @@ static int rotate(const char *folder, int keep, struct eo_error *err)
     int status = checkpoint_list(folder, &list, err);
 
     for (int i = 0; status == EO_OK && i < list.n; i++) {
-        char path[PATH_MAX];
-        struct manifest m;
-        bool finite = !have_finite && eo_path_join(path, sizeof(path), folder, list.names[i]) &&
-                      manifest_read(path, format, &m, NULL) == EO_OK && m.finite;
+        bool finite = false;
 
-        if (i >= keep && !finite) {
+        if (!have_finite) {
+            status = look_at(folder, list.names[i], &finite, err);
+        }
+        if (status == EO_OK && i >= keep && !finite) {
             status = checkpoint_remove(folder, list.names[i], err);
         }
         have_finite = have_finite || finite;

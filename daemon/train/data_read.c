@@ -48,7 +48,7 @@ static int resolve(const struct job_spec *spec, int file, const struct data_open
 static int split_table(struct csv *c, int64_t target, struct data_raw *out, struct eo_error *err)
 {
     int64_t n_features = c->n_columns - 1;
-    double *to = c->cells, *fitted;
+    double *to = c->cells;
 
     out->targets = malloc(sizeof(double) * (size_t)c->n_rows);
     if (out->targets == NULL) {
@@ -64,8 +64,7 @@ static int split_table(struct csv *c, int64_t target, struct data_raw *out, stru
             }
         }
     }
-    fitted = realloc(c->cells, sizeof(double) * (size_t)(c->n_rows * n_features));
-    out->values = fitted != NULL ? fitted : c->cells;
+    out->values = c->cells;
     c->cells = NULL;
     out->n = c->n_rows;
     out->first_line = c->first_line;

@@ -127,16 +127,18 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static int run_spec(struct run *r, const struct job_spec *spec, struct eo_error *err)
 {
     const struct eo_device_config device_config = {.threads = 1};
-    char output[512], why[256];
+    char output[128], why[256];
     struct trainer_config config = {.spec = spec,
                                     .group = r->group,
-                                    .output_dir = run_path(r, r->output, output),
+                                    .output_dir = output,
                                     .resume_dir = r->resume,
                                     .stop = &r->stop,
                                     .callbacks = {r, on_progress, on_log, on_open}};
     struct eo_device *dev;
     int status;
 
+    /* no assertion from here on: other threads and failing allocations come by, and libcheck stands neither */
+    snprintf(output, sizeof(output), "%s/%s", r->folder, r->output);
     pthread_mutex_lock(&registry_lock);
     status = registry_open(r->device, &device_config, &dev, why, sizeof(why), err);
     pthread_mutex_unlock(&registry_lock);
