@@ -5,7 +5,7 @@
 #include "daemon/engine/plan.h"
 
 /* Bounds of the cache; what is over them goes, least recently used first. */
-enum { EXECUTOR_MAX_PLANS = 256, EXECUTOR_MAX_CONSTANT_BYTES = 256 << 20 };
+enum { EXECUTOR_MAX_PLANS = 256, EXECUTOR_MAX_CONSTANT_BYTES = 128 << 20 };
 
 struct executor;
 /* Does not own dev. Errors: NO_MEMORY. */

@@ -255,7 +255,7 @@ END_TEST
 
 START_TEST(cache_is_bounded_by_constants_too)
 {
-    enum { CONSTANTS = 3 << 20 }; /* 12 MiB each: 21 fit into 256 MiB */
+    enum { CONSTANTS = 3 << 20 }; /* 12 MiB each: 10 fit into 128 MiB */
     struct eo_device *dev = harness_device("reference");
     struct executor *x;
     struct tiny t;
@@ -263,13 +263,13 @@ START_TEST(cache_is_bounded_by_constants_too)
 
     ASSERT_OK(executor_new(dev, &x, &err));
     tiny_build(&t, 1, CONSTANTS);
-    for (int i = 0; i < 24; i++) {
+    for (int i = 0; i < 12; i++) {
         const struct plan *plan;
 
         (void)snprintf(key, sizeof(key), "plan %d", i);
         ASSERT_OK(executor_cached(x, key, &t.spec, &plan, &err));
     }
-    ck_assert_uint_eq(executor_counters(x).evictions, 3);
+    ck_assert_uint_eq(executor_counters(x).evictions, 2);
     eo_graph_free(t.g);
     executor_free(x);
     registry_close(dev);
