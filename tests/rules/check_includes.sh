@@ -40,7 +40,7 @@ if ((${#sources[@]})); then
     {
       path = $1; where = path ":" $2; form = $3; name = $4
       for (i = 1; i <= nt; i++) if (name ~ ("^(" tp[i] ")$")) {
-        if (path !~ ("^(" ta[i] ")$")) print where ": may not include <" name ">: allowed only in " ta[i]
+        if (path !~ ("^(" ta[i] ")$") && path !~ /^(tests|bench)\//) print where ": may not include <" name ">: allowed only in " ta[i]
         next
       }
       if (form == "a" && name !~ /^everyo\//) {
