@@ -53,12 +53,16 @@ void kernels_annotate(struct eo_error *err, const struct eo_node_view *view, con
     if (err == NULL) {
         return;
     }
+    (void)kernels_title(view, title, sizeof(title));
+    if (err->op[0] != '\0' && strcmp(err->op, title) != 0) {
+        return; /* queued work of an earlier step */
+    }
     if (label != NULL) {
         (void)snprintf(node, sizeof(node), "%u \"%s\"", origin, label);
     } else if (origin != IR_NONE) {
         (void)snprintf(node, sizeof(node), "%u", origin);
     }
-    eo_error_at_op(err, kernels_title(view, title, sizeof(title)), node);
+    eo_error_at_op(err, title, node);
     if (err->backend[0] == '\0') {
         eo_error_at_device(err, dev->backend->name, dev->info.name);
     }
@@ -121,23 +125,30 @@ static int run_on_reference(const struct fallback *f, struct eo_launch *host, st
     return rc;
 }
 
+/* Waits for what was queued before, so that its errors are not taken for the fallback's. */
+static int wait_for_earlier(struct eo_device *dev, struct eo_error *err)
+{
+    int rc = dev->backend->sync != NULL ? dev->backend->sync(dev, err) : EO_OK;
+
+    if (rc != EO_OK && err != NULL && err->op[0] == '\0') {
+        eo_error_at_op(err, "queued work", NULL);
+    }
+    return rc;
+}
+
 static int run_fallback(struct eo_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     const struct fallback *f = l->state;
     struct eo_launch host = *l;
-    int rc = EO_OK;
+    int rc = wait_for_earlier(dev, err);
 
-    if (f->staging == NULL) {
-        if (dev->backend->sync != NULL) {
-            rc = dev->backend->sync(dev, err);
-        }
-        return rc == EO_OK ? run_on_reference(f, &host, err) : rc;
+    if (rc == EO_OK && f->staging != NULL) {
+        rc = copy_to_staging(dev, f, l, &host, err);
     }
-    rc = copy_to_staging(dev, f, l, &host, err);
     if (rc == EO_OK) {
         rc = run_on_reference(f, &host, err);
     }
-    return rc == EO_OK ? copy_from_staging(dev, l, &host, err) : rc;
+    return rc == EO_OK && f->staging != NULL ? copy_from_staging(dev, l, &host, err) : rc;
 }
 
 static void fallback_free(struct fallback *f)

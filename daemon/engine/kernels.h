@@ -19,7 +19,7 @@ int kernels_choose(struct ir *ir, const struct ir_node *node, const struct eo_no
                    struct kernels_choice *choice, char *why, size_t why_size, struct eo_error *err);
 void kernels_release(struct kernels_choice *choice);
 
-/* Adds op, node, inputs and device to an error that a kernel raised. */
+/* Adds op, node, inputs and device to an error that a kernel raised; leaves one alone that names another op. */
 void kernels_annotate(struct eo_error *err, const struct eo_node_view *view, const char *label, uint32_t origin,
                       const struct eo_device *dev);
 /* "relu", "fused(add, relu)", "copy"; returns out */

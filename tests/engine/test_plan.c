@@ -433,6 +433,32 @@ START_TEST(arena_beyond_all_memory_is_an_error)
 }
 END_TEST
 
+START_TEST(constants_beyond_device_memory_are_an_error)
+{
+    struct eo_tensor_desc d = harness_desc(EO_FLOAT32, SHAPE(1 << 18));
+    float *data = calloc(1 << 18, sizeof(*data));
+    struct eo_device *dev;
+    struct plan_spec spec;
+    eo_value x, c, y;
+
+    ck_assert_ptr_nonnull(data);
+    data[0] = 1; /* not all the same: a filled tensor would shrink to a scalar */
+    fake_device_configure(&(struct fake_device_options){.memory_bytes = 1 << 19});
+    dev = harness_device("fake");
+    setup();
+    x = SCALAR_INPUT(g, "x", EO_FLOAT32);
+    ASSERT_OK(eo_graph_constant(g, &d, data, &c, &err));
+    y = eo_build_reduce(&b, EO_OP_SUM, eo_build_binary(&b, EO_OP_MULTIPLY, x, c), NULL, 0, false);
+    spec = spec_of(PLACES({x, 0, 0}), PLACES({y, 1, 0}));
+    refused(dev, spec, EO_E_DEVICE_MEMORY, "1048576");
+    ck_assert_int_eq(fake_device_stats(dev).live_blocks, 0);
+    registry_close(dev);
+    fake_device_configure(NULL);
+    teardown();
+    free(data);
+}
+END_TEST
+
 /* ---- unsupported operations ---- */
 
 static bool declines_relu(const struct eo_node_view *node)
@@ -632,6 +658,34 @@ START_TEST(queued_failures_are_not_lost)
 }
 END_TEST
 
+/* A queued gather fails; the fallback that waits for it must not be blamed. */
+START_TEST(fallbacks_are_not_blamed_for_earlier_work)
+{
+    struct harness_options options = {.fallback = PLAN_REPORT};
+    struct eo_device *dev;
+    struct harness h;
+    eo_value x, i, y;
+
+    fake_device_configure(&(struct fake_device_options){.declines = declines_relu});
+    dev = harness_device("fake");
+    setup();
+    x = vector4("x");
+    i = INPUT(g, "i", EO_INT64, 1);
+    y = eo_build_op(&b, EO_OP_GATHER, (eo_value[]){x, i}, 2, NULL);
+    y = eo_build_unary(&b, EO_OP_RELU, y);
+    ASSERT_OK(harness_open(&h, dev, g, &y, 1, options, &err));
+    harness_feed(&h, x, (float[4]){0});
+    harness_feed(&h, i, (int64_t[]){99});
+    ASSERT_CODE(harness_run(&h, &err), EO_E_BAD_VALUE);
+    ck_assert_str_eq(err.op, "queued work");
+    ck_assert_str_eq(err.node, "");
+    harness_close(&h);
+    registry_close(dev);
+    fake_device_configure(NULL);
+    teardown();
+}
+END_TEST
+
 START_TEST(profile_times_each_step)
 {
     struct eo_device *dev = harness_device("fake");
@@ -677,12 +731,14 @@ int main(void)
                                   wrong_places_are_refused,
                                   endless_plans_are_refused,
                                   arena_beyond_all_memory_is_an_error,
+                                  constants_beyond_device_memory_are_an_error,
                                   strict_refuses_with_all_reasons,
                                   report_runs_elsewhere_and_says_so,
                                   report_changes_no_result,
                                   report_works_without_staging,
                                   run_errors_say_where,
                                   queued_failures_are_not_lost,
+                                  fallbacks_are_not_blamed_for_earlier_work,
                                   profile_times_each_step};
 
     if (registry_add(&fake_backend, &err) != EO_OK) {
