@@ -355,7 +355,7 @@ static int expect_only_blanks(struct reader *r, const struct csv *c, struct eo_e
     int64_t blank = r->line_number;
 
     for (;;) {
-        bool more;
+        bool more = false;
         int status = next_line(r, &more, err);
 
         if (status != EO_OK || !more) {
@@ -373,7 +373,7 @@ static int expect_only_blanks(struct reader *r, const struct csv *c, struct eo_e
 static int read_rows(struct reader *r, struct csv *c, struct cell *cells, struct eo_error *err)
 {
     for (;;) {
-        bool more;
+        bool more = false;
         int status = next_line(r, &more, err);
 
         if (status != EO_OK || !more) {
@@ -396,7 +396,7 @@ static int read_first_row(struct reader *r, struct csv *c, struct cell **out_cel
 {
     static const char bom[] = "\xef\xbb\xbf";
     struct cell *cells;
-    bool more;
+    bool more = false;
     int status = next_line(r, &more, err);
 
     if (status != EO_OK) {

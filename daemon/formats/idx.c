@@ -55,7 +55,7 @@ static int read_header(struct stream *s, struct eo_tensor_desc *out, struct eo_e
     for (int i = 0; i < magic[3]; i++) {
         uint32_t be;
 
-        memcpy(&be, dims + i * 4, 4);
+        memcpy(&be, dims + (size_t)i * 4, 4);
         shape[i] = be32toh(be);
     }
     status = eo_tensor_desc_init(out, dtype, shape, magic[3], err);

@@ -76,7 +76,7 @@ static int make_part(struct data_part *part, const struct data_rows *rows, const
                      struct eo_error *err)
 {
     part->rows = rows;
-    part->index = malloc(sizeof(*part->index) * (size_t)EO_MAX(rows->n, 1));
+    part->index = calloc((size_t)EO_MAX(rows->n, 1), sizeof(*part->index));
     if (part->index == NULL) {
         return no_memory(err);
     }

@@ -223,10 +223,11 @@ static double power(double x, int64_t n)
 {
     double result = 1;
 
-    for (; n > 0; n >>= 1, x *= x) {
+    for (; n > 0; n >>= 1) {
         if (n & 1) {
             result *= x;
         }
+        x *= x;
     }
     return result;
 }
