@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -473,6 +474,8 @@ static void on_idle(uv_idle_t *handle)
     }
     if (eo_now_ns() >= s->until_ns) {
         spin_stop(l, false);
+    } else {
+        sched_yield(); /* whoever is ready to run, the client above all, comes first */
     }
 }
 

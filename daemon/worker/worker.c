@@ -336,6 +336,7 @@ static bool spin(struct worker_private *p)
             }
             pause_cpu();
         }
+        sched_yield(); /* whoever is ready to run, the client above all, comes first */
     } while (eo_now_ns() < until);
     p->spin_ns = EO_MAX(p->spin_ns / 2, (uint64_t)SPIN_MIN_NS);
     if (++p->n_vain >= SPIN_EXPLORE) {

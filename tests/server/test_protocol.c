@@ -169,21 +169,28 @@ END_TEST
 
 START_TEST(garbage_closes_quietly)
 {
-    static const char *const garbage[] = {
-        "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS hello",
-        "EOEOEOEOEOEOEOEO", "EO\x02\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
-        "SSH-2.0-OpenSSH_9.2p1\r\n     "};
-    const size_t sizes[] = {27, 25, 16, 16, 28};
+#define GARBAGE(text)                                                                                                  \
+    {                                                                                                                  \
+        text, sizeof(text) - 1                                                                                         \
+    }
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } garbage[] = {GARBAGE("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+                   GARBAGE("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a TLS hello"), GARBAGE("EOEOEOEOEOEOEOEO"),
+                   GARBAGE("EO\x02\x00\x05\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"),
+                   GARBAGE("SSH-2.0-OpenSSH_9.2p1\r\n")};
     start();
     int before = daemon_descriptors(&d);
     for (size_t i = 0; i < EO_COUNT_OF(garbage); i++) {
         struct raw_client c;
         connect_to(&c);
-        ASSERT_OK(raw_send_bytes(&c, garbage[i], sizes[i], &err));
+        ASSERT_OK(raw_send_bytes(&c, garbage[i].bytes, garbage[i].size, &err));
         ck_assert_msg(raw_is_closed(&c, RAW_TIMEOUT_MS), "garbage %zu was taken", i);
         raw_close(&c);
     }
     live_expect_descriptors(before);
+#undef GARBAGE
     ck_assert(!daemon_logged(&d, " warn ")); /* strangers do not fill the log */
     ck_assert(!daemon_logged(&d, " error "));
     live_ping();

@@ -112,7 +112,7 @@ END_TEST
 
 START_TEST(create_refusals)
 {
-    const float x[4] = {0};
+    const float x[5] = {0};
     start(NULL);
     const struct {
         uint32_t slot, generation;
