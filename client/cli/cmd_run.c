@@ -313,25 +313,43 @@ static void choose_output(struct run *r)
     }
 }
 
+/* How to get at what is not here yet. */
+static void say_what_next(const struct run *r, int exit_code, size_t n_files)
+{
+    struct job_files checkpoint;
+    if (r->cli->given[CLI_OPT_JSON] || r->cli->given[CLI_OPT_QUIET]) {
+        return;
+    }
+    if (n_files == 0 && exit_code == 0) {
+        report_note("  results: everyo-submit fetch %.8s DIR%s%s", r->job, r->hosts.is_explicit ? " -H " : "",
+                    r->hosts.is_explicit ? r->hosts.endpoints[0].text : "");
+    } else if (exit_code != 0 && r->output[0] != '\0' &&
+               job_files_find_checkpoint(r->output, &checkpoint, NULL) == EO_OK) {
+        report_note("  go on from its checkpoint: everyo-submit run %s --resume %s", r->spec_path, r->output);
+    }
+}
+
 static int finish(struct run *r, struct eo_error *err)
 {
     struct eo_reply job = {0};
     size_t n_files = 0;
+    char state[16];
     int rc = job_get(r->link.connection, r->job, &job, err);
     if (rc != EO_OK) {
         return fail(r, err);
     }
     choose_output(r);
     if (r->output[0] != '\0') {
-        rc = job_fetch(r->link.connection, r->job, r->output, job_fetch_results, &n_files, err);
+        /* The checkpoints of an unfinished job would be gone with a private daemon. */
+        item_text(job.result, "state", state, sizeof state);
+        const bool all = r->link.local != NULL && strcmp(state, "succeeded") != 0;
+        rc = job_fetch(r->link.connection, r->job, r->output, all ? NULL : job_fetch_results, &n_files, err);
     }
     int exit_code = job_print_result(r->cli, job.result, n_files > 0 ? r->output : "");
     if (rc != EO_OK) {
         exit_code = report_failure(err);
-    } else if (n_files == 0 && exit_code == 0 && !r->cli->given[CLI_OPT_JSON] && !r->cli->given[CLI_OPT_QUIET]) {
-        report_note("  results: everyo-submit fetch %.8s DIR%s%s", r->job, r->hosts.is_explicit ? " -H " : "",
-                    r->hosts.is_explicit ? r->hosts.endpoints[0].text : "");
     }
+    say_what_next(r, exit_code, n_files);
     eo_reply_fini(&job);
     return r->watch.interrupted && exit_code != 0 ? 130 : exit_code;
 }

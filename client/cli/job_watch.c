@@ -41,51 +41,69 @@ bool job_state_ended(const char *state)
 
 /* ---- what a person sees ---- */
 
-static void bar(double share, char *out)
+enum { BAR_MIN = 5, BAR_MAX = 20 };
+
+/* " [####....]" of so many cells, or nothing when that is too few to say anything. */
+static void bar(double share, int cells, char *out)
 {
-    enum { CELLS = 20 };
-    const int full = (int)(fmin(fmax(share, 0), 1) * CELLS + 0.5);
-    for (int i = 0; i < CELLS; i++) {
-        out[i] = i < full ? '#' : '.';
+    cells = EO_MIN(cells, BAR_MAX);
+    out[0] = '\0';
+    if (cells < BAR_MIN) {
+        return;
     }
-    out[CELLS] = '\0';
+    const int full = (int)(fmin(fmax(share, 0), 1) * cells + 0.5);
+    *out++ = ' ';
+    *out++ = '[';
+    for (int i = 0; i < cells; i++) {
+        *out++ = i < full ? '#' : '.';
+    }
+    *out++ = ']';
+    *out = '\0';
 }
 
-/* "loss 0.1234  accuracy 0.9630  val_loss ..." in the order the daemon sends them. */
+/* "loss 0.1234  accuracy 0.9630  val_loss ..." in the order the daemon sends them, as many as fit. */
 static void metrics_text(const struct eo_item *metrics, char *out, size_t size)
 {
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < eo_item_count(metrics) && at + 1 < size; i++) {
+    for (size_t i = 0; i < eo_item_count(metrics); i++) {
         const struct eo_item *key = NULL;
         const struct eo_item *value = NULL;
         char name[32];
+        char one[64];
         double v = NAN;
         eo_item_pair(metrics, i, &key, &value);
         eo_item_as_f64(value, &v);
-        int n = snprintf(out + at, size - at, "%s%s %.4g", at > 0 ? "  " : "", item_str(key, name, sizeof name), v);
-        at += n > 0 ? (size_t)n : 0;
+        snprintf(one, sizeof one, "%s%s %.4g", at > 0 ? "  " : "", item_str(key, name, sizeof name), v);
+        if (at + strlen(one) >= size) {
+            break;
+        }
+        eo_copy_text(out + at, size - at, one);
+        at += strlen(one);
     }
 }
 
+/* Epoch, rate and time left always; then metrics while they fit, then a bar in what is left of the line. */
 static void progress_line(const struct eo_item *p)
 {
-    char cells[24];
+    char head[64];
+    char tail[96];
+    char cells[BAR_MAX + 8];
     char metrics[256];
-    char eta[32];
+    char eta[32] = "?";
     const int64_t steps = item_i64(p, "steps", 0);
-    const int64_t step = item_i64(p, "step", 0);
+    const double share = steps > 0 ? (double)item_i64(p, "step", 0) / (double)steps : 0;
     const double seconds_left = item_f64(p, "eta_seconds");
-    bar(steps > 0 ? (double)step / (double)steps : 0, cells);
-    metrics_text(eo_item_get(p, "metrics"), metrics, sizeof metrics);
     if (isfinite(seconds_left) && seconds_left >= 0) {
         eo_format_duration(seconds_left, eta, sizeof eta);
-    } else {
-        eo_copy_text(eta, sizeof eta, "?");
     }
-    progress_show("epoch %lld/%lld [%s] %3.0f%%  %s  %.0f samples/s  left %s", (long long)item_i64(p, "epoch", 0),
-                  (long long)item_i64(p, "epochs", 0), cells, steps > 0 ? 100.0 * (double)step / (double)steps : 0,
-                  metrics, item_f64(p, "samples_per_second"), eta);
+    snprintf(head, sizeof head, "epoch %lld/%lld", (long long)item_i64(p, "epoch", 0),
+             (long long)item_i64(p, "epochs", 0));
+    snprintf(tail, sizeof tail, "%.0f samples/s  %s left", item_f64(p, "samples_per_second"), eta);
+    const int room = EO_MAX(report_width() - 1 - (int)(strlen(head) + strlen(tail)) - (int)strlen(" 100%    "), 0);
+    metrics_text(eo_item_get(p, "metrics"), metrics, EO_MIN((size_t)room + 1, sizeof metrics));
+    bar(share, room - (int)strlen(metrics) - 3, cells);
+    progress_show("%s%s %3.0f%%  %s  %s", head, cells, 100 * share, metrics, tail);
 }
 
 /* Without a terminal the end of each epoch is one line, so that a log file tells the course. */

@@ -74,7 +74,8 @@ struct eo_pending *eo_connection_find(const struct eo_connection *c, uint32_t id
 int eo_connection_deliver(struct eo_connection *c, struct eo_error *err);
 
 /* ---- connection_io.c ---- */
-/* Waits for the socket once, then moves bytes both ways; returns at EINTR too. deadline_ns 0 = no limit. TIMED_OUT
+/* Waits for the socket once, then moves bytes both ways, so that what is left to write is less or what was awaited is
+ * here; returns at EINTR too. deadline_ns 0 = no limit. TIMED_OUT
  * leaves the connection usable, everything else breaks it. what is for the message. */
 int eo_connection_step(struct eo_connection *c, uint64_t deadline_ns, const char *what, struct eo_error *err);
 int eo_connection_send(struct eo_connection *c, const struct eo_bytes *envelope, const void *payload, size_t size,

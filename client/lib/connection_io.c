@@ -216,9 +216,6 @@ static int timed_out(const struct eo_connection *c, const char *what, struct eo_
 int eo_connection_step(struct eo_connection *c, uint64_t deadline_ns, const char *what, struct eo_error *err)
 {
     struct eo_error fault = {0};
-    if (flush_some(c, &fault) != EO_OK) {
-        return write_failed(c, &fault, err);
-    }
     int wait_ms = -1;
     if (deadline_ns != 0) {
         const uint64_t now = eo_now_ns();
@@ -242,6 +239,9 @@ int eo_connection_step(struct eo_connection *c, uint64_t deadline_ns, const char
         const int errnum = errno;
         EO_RAISE_ERRNO(&fault, EO_E_CONNECTION_LOST, errnum, "waiting for %s failed", c->endpoint.text);
         return eo_connection_break(c, &fault, err);
+    }
+    if ((pfd.revents & POLLOUT) != 0 && flush_some(c, &fault) != EO_OK) {
+        return write_failed(c, &fault, err);
     }
     if ((pfd.revents & (POLLIN | POLLHUP | POLLERR)) != 0 && read_some(c, &fault) != EO_OK) {
         return eo_connection_break(c, &fault, err);

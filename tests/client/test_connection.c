@@ -193,7 +193,7 @@ START_TEST(payload_goes_straight_into_the_callers_buffer)
     for (size_t i = 0; i < 4 * MIB; i++) {
         sent[i] = (uint8_t)(i * 2654435761u >> 24);
     }
-    ASSERT_OK(eo_connection_request(c, "echo", NULL, sent, 4 * MIB, &id, &err));
+    ASSERT_OK(eo_connection_request(c, "echo", NULL, sent, 4 * MIB, &id, &err)); /* reads nothing once it is sent */
     ASSERT_OK(eo_connection_wait(c, id, got, 4 * MIB, &reply, &err));
     ck_assert_mem_eq(sent, got, 4 * MIB);
     ck_assert_uint_eq(reply.payload_size, 4 * MIB);
@@ -212,6 +212,40 @@ START_TEST(payload_goes_straight_into_the_callers_buffer)
     ASSERT_OK(eo_connection_wait(c, id, got, 0, NULL, &err));
     free(sent);
     free(got);
+    eo_connection_close(c);
+    fake_server_stop(s);
+}
+END_TEST
+
+/* Takes three large payloads before it answers the first. */
+static void answers_after_three(struct fake_peer *p)
+{
+    uint32_t ids[3];
+    if (!fake_hello(p, 10)) {
+        return;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!fake_read(p, "put")) {
+            return;
+        }
+        ids[i] = p->request.id;
+    }
+    for (int i = 0; i < 3; i++) {
+        fake_ok(p, ids[i]);
+    }
+    fake_wait_closed(p);
+}
+
+START_TEST(large_payloads_are_pipelined_too)
+{
+    struct fake_server *s = fake_server_start(answers_after_three, NULL);
+    struct eo_connection *c = open_to(s);
+    uint8_t *block = calloc(4, MIB);
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(eo_connection_request(c, "put", NULL, block, 4 * MIB, NULL, &err));
+    }
+    ASSERT_OK(eo_connection_drain(c, &err));
+    free(block);
     eo_connection_close(c);
     fake_server_stop(s);
 }
@@ -452,7 +486,7 @@ START_TEST(parameters_over_the_limit_are_refused_here)
 END_TEST
 
 EO_SUITE("client connection", hello_says_who_and_learns_the_limits, a_reply_outlives_later_traffic,
-         replies_come_in_any_order, payload_goes_straight_into_the_callers_buffer,
+         replies_come_in_any_order, payload_goes_straight_into_the_callers_buffer, large_payloads_are_pipelined_too,
          what_nobody_waits_for_fails_at_the_drain, no_more_is_under_way_than_the_daemon_takes,
          two_full_sides_do_not_wait_for_each_other, a_long_queue_stays_bounded_and_whole,
          an_untaken_reply_keeps_its_place, replies_that_nobody_takes_are_bounded,
