@@ -286,5 +286,6 @@ void jobs_schedule(struct jobs *js)
     if (j != NULL) {
         say_who_holds(js);
     }
+    jobs_arm(js);
     js->scheduling = false;
 }

@@ -18,7 +18,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PROGRESS_MAX = 1 << 16, LOG_WAITING_MAX = 4 << 20, SCHEDULE_MS = 500 };
+enum { PROGRESS_MAX = 1 << 16, LOG_WAITING_MAX = 4 << 20, REWRITE_MS = 500 };
+
+static uint64_t now_ms(void)
+{
+    return eo_now_ns() / 1000000;
+}
 
 struct jobs *jobs_of(struct server *s)
 {
@@ -230,6 +235,18 @@ static void first_written(struct job *j, const struct eo_error *err)
     }
 }
 
+/* A journal that takes nothing is complained of once, and tried again. */
+static void note_written(struct job *j, const struct eo_error *err)
+{
+    if (err != NULL && j->rewrite_ms == 0) {
+        eo_log_error("journal", err);
+    }
+    j->rewrite_ms = err != NULL ? now_ms() + REWRITE_MS : 0;
+    if (err != NULL) {
+        jobs_arm(j->jobs);
+    }
+}
+
 static void written_on_loop(void *ctx)
 {
     struct journal_write *w = ctx;
@@ -237,10 +254,9 @@ static void written_on_loop(void *ctx)
     const struct eo_error *err = w->error.code != 0 ? &w->error : NULL;
     if (w->first) {
         first_written(j, err);
-    } else if (err != NULL && !j->rewrite) {
-        eo_log_error("journal", err);
+    } else {
+        note_written(j, err);
     }
-    j->rewrite = err != NULL && !w->first;
     job_unref(j);
     free(w);
 }
@@ -282,8 +298,7 @@ static void write_state(struct job *j)
 {
     struct eo_error err = {0};
     if (write_journal(j, false, &err) != EO_OK) {
-        eo_log_error("journal", &err);
-        j->rewrite = true;
+        note_written(j, &err);
     }
 }
 
@@ -422,20 +437,40 @@ static void on_loaded(void *ctx, struct job_record *r)
     }
 }
 
-/* What the journal could not take. */
-static void offer_again(struct jobs *js)
+/* What the journal could not take, once its time has come. */
+static void offer_again(struct jobs *js, uint64_t now)
 {
     for (struct job *j = js->list; j != NULL; j = j->next) {
-        if (j->rewrite) {
+        if (j->rewrite_ms != 0 && j->rewrite_ms <= now) {
+            j->rewrite_ms = now + REWRITE_MS; /* until the journal has answered */
             write_state(j);
         }
     }
 }
 
+/* The timer sleeps unless something waits for a time: an idle daemon has nothing to wake up for. */
+void jobs_arm(struct jobs *js)
+{
+    const uint64_t now = now_ms();
+    uint64_t at = UINT64_MAX;
+    for (const struct job *j = js->list; j != NULL; j = j->next) {
+        if (j->record->state == JOB_QUEUED && j->not_before_ms > now) {
+            at = EO_MIN(at, j->not_before_ms);
+        }
+        if (j->rewrite_ms != 0) {
+            at = EO_MIN(at, EO_MAX(j->rewrite_ms, now));
+        }
+    }
+    if (js->stopped || at == UINT64_MAX) {
+        return;
+    }
+    loop_timer_start(js->schedule_timer, at - now, 0);
+}
+
 static void on_schedule(void *ctx)
 {
     struct jobs *js = ctx;
-    offer_again(js);
+    offer_again(js, now_ms());
     jobs_schedule(js);
 }
 
@@ -463,7 +498,7 @@ static int open_state(struct jobs *js, struct eo_error *err)
 static void stop_module(void *state)
 {
     struct jobs *js = state;
-    offer_again(js);
+    offer_again(js, UINT64_MAX - REWRITE_MS); /* the last chance */
     js->stopped = true;
     loop_timer_free(js->schedule_timer);
     for (struct job *j = js->list; j != NULL; j = j->next) {
@@ -498,7 +533,7 @@ static int start_module(struct server *s, void **out_state, struct eo_error *err
         stop_module(js);
         return rc;
     }
-    loop_timer_start(js->schedule_timer, 1, SCHEDULE_MS);
+    loop_timer_start(js->schedule_timer, 0, 0); /* what the journal holds starts once the loop runs */
     *out_state = js;
     return EO_OK;
 }

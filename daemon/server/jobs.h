@@ -40,8 +40,8 @@ struct job {
     bool durable; /* the first journal write has been committed; neither seen nor started before */
     bool removing, forgotten;
     bool restart_on_failure;
-    bool cancelled; /* a cancel was asked for */
-    bool rewrite;   /* the journal failed to take the newest state; it is offered again */
+    bool cancelled;      /* a cancel was asked for */
+    uint64_t rewrite_ms; /* the journal failed to take the newest state: offered again then; 0 = it has it */
     struct job_submitter *submitters;
     struct eo_bytes progress; /* the newest packed progress map; empty = none */
     uint64_t progress_count;  /* grows with each progress */
@@ -103,6 +103,7 @@ void job_set_progress(struct job *j, const struct eo_item *progress);
 void job_set_device(struct job *j, const struct eo_item *ready); /* params of report.ready */
 int job_submit_durable(struct job *j, struct request *r, bool created,
                        struct eo_error *err); /* answers when committed */
+void jobs_arm(struct jobs *js); /* sets the timer for jobs that may start later, and for journal writes to try again */
 /* After anything that may have been the last thing a draining daemon waits for. */
 void jobs_check_drained(struct jobs *js);
 
