@@ -79,6 +79,7 @@ class Daemon:
         self.env = dict(env or {})
         self.log_path = os.path.join(lab.dir, name + ".log")
         self.process = None
+        self.notify = None
         self.port = None
 
     def command(self):
@@ -96,35 +97,36 @@ class Daemon:
         notify_path = os.path.join(self.lab.dir, self.name + ".notify")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(notify_path)
-        notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        notify.bind(notify_path)
-        notify.settimeout(0.2)
+        self.notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.notify.bind(notify_path)
         env = dict(os.environ, NOTIFY_SOCKET=notify_path, **self.env)
         env.pop("EVERYO_HOST", None)
         log = open(self.log_path, "ab")
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
                                         preexec_fn=self.preexec)
         log.close()
-        deadline = time.monotonic() + timeout * SLOW
-        try:
-            while True:
-                try:
-                    if b"READY=1" in notify.recv(4096):
-                        break
-                except socket.timeout:
-                    if self.process.poll() is not None:
-                        raise AssertionError("everyod %s ended with %s before it was ready:\n%s" %
-                                             (self.name, self.process.returncode, self.log())) from None
-                    if time.monotonic() > deadline:
-                        raise AssertionError("everyod %s did not get ready:\n%s" % (self.name, self.log())) from None
-        finally:
-            notify.close()
+        self.wait_notify("READY=1", timeout)
         with open(port_file) as f:
             self.port = int(f.read())
         if self.listen.endswith(":0"):
             self.listen = "%s:%d" % (self.listen.rsplit(":", 1)[0], self.port)  # the same port after a restart
         self.endpoint = self.typed or self.listen
         return self
+
+    def wait_notify(self, text, timeout=20):
+        """Until the daemon says so to its service manager, which is us."""
+        deadline = time.monotonic() + timeout * SLOW
+        self.notify.settimeout(0.2)
+        while True:
+            try:
+                if text.encode() in self.notify.recv(4096):
+                    return
+            except socket.timeout:
+                if self.process.poll() is not None:
+                    raise AssertionError("everyod %s ended with %s before it said %s:\n%s" %
+                                         (self.name, self.process.returncode, text, self.log())) from None
+                if time.monotonic() > deadline:
+                    raise AssertionError("everyod %s did not say %s:\n%s" % (self.name, text, self.log())) from None
 
     @property
     def pid(self):
@@ -151,6 +153,7 @@ class Daemon:
     def wait(self, timeout=30):
         code = self.process.wait(timeout * SLOW)
         self.process = None
+        self.notify.close()
         return code
 
     def stop(self, timeout=30):
