@@ -173,7 +173,7 @@ static int make_room(struct executor *x, const struct plan *plan, struct eo_erro
 static int insert(struct executor *x, uint64_t hash, const void *key, size_t key_size, struct plan *plan,
                   struct eo_error *err)
 {
-    void *copy = malloc(key_size);
+    void *copy = malloc(key_size + 1);
     int rc = copy == NULL ? EO_RAISE(err, EO_E_NO_MEMORY, "no memory to keep a plan") : make_room(x, plan, err);
 
     if (rc != EO_OK) {

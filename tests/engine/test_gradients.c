@@ -239,7 +239,7 @@ static void add_input(struct built *t, const struct case_input *in, uint64_t see
     t->data[i] = calloc((size_t)t->count[i] + 1, sizeof(double));
     ck_assert_ptr_nonnull(t->data[i]);
     for (int64_t e = 0; e < t->count[i]; e++) {
-        double random = harness_random(seed, (uint64_t)(i * 1000 + e));
+        double random = harness_random(seed, (uint64_t)((int64_t)i * 1000 + e));
         double v = dtype == EO_BOOL ? random < 0.5 : dtype == EO_INT64 ? 0 : in->low + random * (in->high - in->low);
 
         harness_set(dtype, t->data[i], e, dtype == EO_INT64 ? (double)in->ints[e] : v);

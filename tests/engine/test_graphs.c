@@ -307,14 +307,14 @@ struct results {
 static void run(struct maker *m, const char *device, struct harness_options options, struct results *out)
 {
     struct eo_device *dev = harness_device(device);
-    char *data = calloc(MAX_ELEMENTS, sizeof(double));
+    double *data = calloc(MAX_ELEMENTS, sizeof(double)); /* room for any dtype */
     struct harness h;
 
     ck_assert_ptr_nonnull(data);
     ASSERT_OK(harness_open(&h, dev, m->g, m->outputs, (uint32_t)m->n_outputs, options, &err));
     for (int i = 0; i < N_INPUTS; i++) {
         for (int64_t e = 0; e < eo_tensor_desc_count(eo_graph_desc(m->g, m->inputs[i])); e++) {
-            harness_set(m->dtype, data, e, 2 * harness_random(m->seed + 1000, (uint64_t)(100 * i + e)) - 1);
+            harness_set(m->dtype, data, e, 2 * harness_random(m->seed + 1000, (uint64_t)((int64_t)i * 100 + e)) - 1);
         }
         harness_feed(&h, m->inputs[i], data);
     }

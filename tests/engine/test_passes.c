@@ -436,7 +436,7 @@ START_TEST(memory_is_used_again)
     ck_assert_uint_eq(stats.arena_bytes, BYTES);
     ck_assert_uint_eq(stats.n_in_place, CHAIN - 1);
     stats = stats_of("reference", &y, 1, PLAN_WITHOUT(IN_PLACE));
-    ck_assert_uint_eq(stats.arena_bytes, 2 * BYTES);
+    ck_assert_uint_eq(stats.arena_bytes, 2UL * BYTES);
     ck_assert_uint_eq(stats.n_in_place, 0);
     assert_unchanged(&y, 1);
     teardown();

@@ -143,7 +143,7 @@ START_TEST(inputs_live_until_their_last_reader)
 
             setup();
             x = vector4("x");
-            y = z = EO_NO_VALUE;
+            y = EO_NO_VALUE;
             if (late) {
                 y = eo_build_reduce(&b, EO_OP_SUM, x, NULL, 0, true);
                 y = eo_build_binary(&b, EO_OP_MULTIPLY, y, x);

@@ -103,7 +103,7 @@ static int run_view(struct fold *f, const struct eo_node_view *view, const uint3
 static int fold_node(struct fold *f, const struct ir_node *node, struct eo_error *err)
 {
     struct eo_node_view view;
-    void *data[EO_MAX_OUTPUTS];
+    void *data[EO_MAX_OUTPUTS] = {NULL};
     bool ran;
     int rc;
 
@@ -126,7 +126,7 @@ static int learn_fill(struct fold *f, const struct ir_node *node, struct eo_erro
     struct eo_attrs attrs = *node->attrs;
     struct eo_tensor_desc scalar;
     struct eo_node_view view;
-    void *data[EO_MAX_OUTPUTS];
+    void *data[EO_MAX_OUTPUTS] = {NULL};
     bool ran = false;
     int rc = eo_attrs_set_ints(node->op, &attrs, "shape", NULL, 0, err);
 

@@ -195,7 +195,7 @@ static bool is_open(const struct fuse *f, const struct fuse_group *g)
 
 static int try_join(struct fuse *f, uint32_t n, uint32_t producer, struct eo_error *err)
 {
-    struct fuse_group own = members_of(f, n), other = members_of(f, producer), both;
+    struct fuse_group own = members_of(f, n), other = members_of(f, producer), both = other;
     struct fuse_draft draft;
     struct eo_node_view view;
     struct ir_node node;
