@@ -102,6 +102,10 @@ static int cpu_select(struct eo_device *dev, const struct eo_node_view *node, st
     memset(out, 0, sizeof *out);
     int rc = offer ? offer((struct cpu_device *)dev, node, out, &why, err)
                    : cpu_decline(&why, node->op->name, "no family of kernels has this operation");
+    if (rc == EO_E_UNSUPPORTED && offer && half_applies(node)) {
+        memset(out, 0, sizeof *out);
+        rc = half_select((struct cpu_device *)dev, node, offer, out, &why, err);
+    }
     return rc == EO_E_UNSUPPORTED ? unsupported(dev, node, &why, err) : rc;
 }
 
@@ -146,7 +150,7 @@ static void cpu_probe(struct eo_backend_facts *out)
     describe_build(text, sizeof text);
     set_fact(out, EO_FACT_BUILT, EO_FACT_YES, text);
     set_fact(out, EO_FACT_SUPPORTED, EO_FACT_YES,
-             "every operation in float32 and float64; integers, bool and casts where the matrix of operations says so");
+             "every operation in every float dtype; integers and bool where the matrix of operations says so");
 }
 
 static int cpu_device_count(void)

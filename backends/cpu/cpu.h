@@ -57,6 +57,11 @@ int random_select(struct cpu_device *dev, const struct eo_node_view *node, struc
 int update_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err);
 
+/* float16 and bfloat16 by way of float32 (half.c): offer is the family that has the float32 kernel. */
+bool half_applies(const struct eo_node_view *node);
+int half_select(struct cpu_device *dev, const struct eo_node_view *node, cpu_select_fn offer, struct eo_kernel *out,
+                struct cpu_refusals *why, struct eo_error *err);
+
 /* Products of many sizes and transposes against plain loops (self_check.c). */
 int cpu_self_check(struct eo_device *dev, char *out_report, size_t size, struct eo_error *err);
 

@@ -47,13 +47,30 @@ static void dropout_range(void *context, int64_t begin, int64_t end, int thread)
                               (const char *)j->l->in[0] + begin * p->size, &g, eo_rng_drop_threshold(p->a), 1 - p->a);
 }
 
+/* One element of a float dtype, rounded once. */
+static void put(const struct random *p, void *out, int64_t i, double value)
+{
+    if (p->dtype == EO_FLOAT64)
+        ((double *)out)[i] = value;
+    else if (p->dtype == EO_FLOAT32)
+        ((float *)out)[i] = (float)value;
+    else
+        ((uint16_t *)out)[i] = p->dtype == EO_FLOAT16 ? eo_half_from_double(value) : eo_bfloat_from_double(value);
+}
+
 static void uniform_range(void *context, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
     const struct job *j = context;
     const struct random *p = j->p;
     struct vector_rng g = rng_at(j, begin);
-    p->vec->uniform[p->dtype](end - begin, (char *)j->l->out[0] + begin * p->size, &g, p->a, p->b);
+    if (p->vec->uniform[p->dtype]) {
+        p->vec->uniform[p->dtype](end - begin, (char *)j->l->out[0] + begin * p->size, &g, p->a, p->b);
+        return;
+    }
+    for (int64_t i = begin; i < end; i++)
+        put(p, j->l->out[0], i,
+            eo_rng_uniform(g.seed, g.step, g.stream, j->rng.first + (uint64_t)i, p->dtype, p->a, p->b));
 }
 
 static void normal_range(void *context, int64_t begin, int64_t end, int thread)
@@ -67,11 +84,7 @@ static void normal_range(void *context, int64_t begin, int64_t end, int thread)
         uint64_t index = j->rng.first + (uint64_t)i;
         if (index / 2 != drawn)
             eo_rng_normal_pair(j->rng.seed, j->rng.step, j->rng.stream, drawn = index / 2, pair);
-        double value = p->a + p->b * pair[index % 2];
-        if (p->dtype == EO_FLOAT64)
-            ((double *)j->l->out[0])[i] = value;
-        else
-            ((float *)j->l->out[0])[i] = (float)value;
+        put(p, j->l->out[0], i, p->a + p->b * pair[index % 2]);
     }
 }
 
@@ -164,7 +177,7 @@ int random_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     enum eo_op op = node->op->op;
     enum eo_dtype dtype = node->out[0]->dtype;
     struct random *p = NULL;
-    if (op != EO_OP_FULL && dtype != EO_FLOAT32 && dtype != EO_FLOAT64)
+    if (op == EO_OP_DROPOUT && !dev->vec->random->dropout[dtype])
         return cpu_decline(why, node->op->name, "has no loop for %s", eo_dtype_name(dtype));
     int rc = cpu_node_new(sizeof *p, &p, err);
     if (rc != EO_OK)

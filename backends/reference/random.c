@@ -57,7 +57,12 @@ int reference_normal(const struct eo_launch *l, struct eo_error *err)
     return EO_OK;
 }
 
-/* The divisor 1 - p is rounded to the dtype that the row computes in: float32, or float64 for float64. */
+/* The row computes in float32, or in float64 for float64: divisor and quotient are values of that dtype. */
+static double dropped(double x, double divisor, enum eo_dtype dtype)
+{
+    return dtype == EO_FLOAT64 ? x / divisor : (double)(float)(x / divisor);
+}
+
 int reference_dropout(const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
@@ -72,7 +77,7 @@ int reference_dropout(const struct eo_launch *l, struct eo_error *err)
     for (int64_t i = 0; i < n; i++) {
         bool keep = eo_rng_keep(rng[EO_RNG_SEED], rng[EO_RNG_STEP], stream, first + (uint64_t)i, threshold);
         double x = element_get_float(l->in[0], y->dtype, i);
-        element_set_float(l->out[0], y->dtype, i, keep ? x / divisor : 0);
+        element_set_float(l->out[0], y->dtype, i, keep ? dropped(x, divisor, y->dtype) : 0);
     }
     return EO_OK;
 }

@@ -190,10 +190,10 @@ START_TEST(test_every_row_matches_with_special_values)
 }
 END_TEST
 
-/* The cpu backend has all rows in float32 and float64: what a training job needs never falls back. */
-START_TEST(test_cpu_is_complete_for_float32_and_float64)
+/* The cpu backend has all rows in all float dtypes: what a training job needs never falls back. */
+START_TEST(test_cpu_is_complete_for_floats)
 {
-    static const enum eo_dtype floats[] = {EO_FLOAT32, EO_FLOAT64};
+    static const enum eo_dtype floats[] = {EO_FLOAT32, EO_FLOAT64, EO_FLOAT16, EO_BFLOAT16};
     if (strcmp(devices.names[0], "cpu") != 0)
         return;
     for (int op = 1; op < EO_OP_COUNT; op++)
@@ -288,8 +288,8 @@ static int write_file(const char *path)
 int main(int argc, char **argv)
 {
     const TTest *const tests[] = {test_every_row_matches_with_ordinary_values,
-                                  test_every_row_matches_with_special_values,
-                                  test_cpu_is_complete_for_float32_and_float64, test_indices_out_of_range_are_refused};
+                                  test_every_row_matches_with_special_values, test_cpu_is_complete_for_floats,
+                                  test_indices_out_of_range_are_refused};
     /* The devices have threads, which a forked test would not have. */
     (void)setenv("CK_FORK", "no", 1);
     devices_open(&devices);

@@ -32,6 +32,11 @@ static double fold_lanes(double acc[LANES])
     {                                                                                                                  \
         const T *x = data;                                                                                             \
         double acc[LANES] = {0};                                                                                       \
+        if (n < LANES) { /* the tree of lanes would cost more than the sum */                                          \
+            for (int64_t i = 0; i < n; i++)                                                                            \
+                acc[0] += (double)x[i];                                                                                \
+            return acc[0];                                                                                             \
+        }                                                                                                              \
         SUM_LOOP(n, acc, (double)x[at])                                                                                \
         return fold_lanes(acc);                                                                                        \
     }                                                                                                                  \
