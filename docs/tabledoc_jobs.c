@@ -127,7 +127,7 @@ static void write_optimizers(FILE *out)
         out, "Optimizers", "daemon/train/optimizers.def",
         "The value of `optimizer:` in a job file, such as `{adam: {lr: 0.005}}`. State is kept in the dtype of "
         "the parameters; steps are\ncomputed in float64 and rounded once.");
-    for (int i = 0; i < optimizer_count(); i++) {
+    for (int i = 0; i < OPTIMIZER_COUNT; i++) {
         const enum optimizer_kind kind = (enum optimizer_kind)i;
         fprintf(out, "\n## %s\n\n%s.\n", optimizer_name(kind), optimizer_summary(kind));
         optimizer_params(out, kind);

@@ -43,7 +43,8 @@ static int differentiate(everyo_client *c, everyo_error *err)
     everyo_graph_output(g, "y", everyo_graph_op(g, "multiply", NULL, (const everyo_value[]){x, x}, 2));
     everyo_graph_gradient(g, "y", (const char *const[]){"x"}, 1, "d_");
     int rc = everyo_plan_create(c, g, NULL, &plan, err);
-    for (double at = 1; rc == 0 && at <= 3; at++) {
+    for (int i = 1; rc == 0 && i <= 3; i++) {
+        const double at = i;
         everyo_tensor tx;
         everyo_tensor out[2];
         double y = 0;

@@ -170,7 +170,7 @@ static void send_events(struct fake_peer *p, uint64_t log_offset)
     b = begin_event(p, "log", 1);
     eo_pack_kv_u64(b, "log_offset", log_offset);
     fake_send(p, log_text + log_offset, sizeof log_text - 1 - log_offset);
-    b = begin_event(p, "unheard_of", 0); /* a kind of the future */
+    begin_event(p, "unheard_of", 0); /* a kind of the future */
     fake_send(p, NULL, 0);
 }
 
