@@ -120,9 +120,6 @@ bool fake_read(struct fake_peer *p, const char *method)
     eo_bytes_clear(&p->envelope);
     eo_bytes_clear(&p->payload);
     int rc = eo_channel_read_full(&p->channel, header, sizeof header, deadline(), &err);
-    if (rc == EO_E_CONNECTION_LOST) {
-        return false;
-    }
     if (rc == EO_OK) {
         rc = eo_frame_decode(header, 64 << 20, &h, &err);
     }
@@ -136,6 +133,9 @@ bool fake_read(struct fake_peer *p, const char *method)
     }
     if (rc == EO_OK) {
         rc = eo_envelope_parse(&p->doc, &p->request, p->envelope.data, p->envelope.size, &err);
+    }
+    if (rc == EO_E_CONNECTION_LOST) { /* a client may give up in the middle of a frame */
+        return false;
     }
     if (rc != EO_OK) {
         fake_complain(p, "reading a request: %s", err.message);

@@ -273,7 +273,6 @@ START_TEST(nothing_is_sent_that_cannot_be)
     ck_assert_int_ne(everyo_tensor_create(c, EVERYO_FLOAT32, three, 9, NULL, NULL, &t, NULL), 0);
     ASSERT_DONE(everyo_tensor_fill(c, EVERYO_FLOAT32, three, 1, 1, NULL, &in[0], &failure));
     ASSERT_DONE(everyo_tensor_fill(c, EVERYO_FLOAT32, four, 1, 1, NULL, &in[1], &failure));
-    const size_t before = strlen(notes.text);
     ck_assert_int_eq(everyo_op(c, "add", NULL, in, 2, &out, 1, &failure), EO_E_SHAPE_MISMATCH);
     ASSERT_CONTAINS(failure.text, "[3]");
     ASSERT_CONTAINS(failure.text, "[4]");
@@ -285,7 +284,7 @@ START_TEST(nothing_is_sent_that_cannot_be)
     ck_assert_int_eq(everyo_op(c, "add", "axis=1", in, 2, &out, 1, &failure), EO_E_BAD_ATTRIBUTE);
     ck_assert_int_eq(everyo_tensor_read(c, &in[0], &byte, 1, &failure), EO_E_BAD_VALUE);
     ASSERT_DONE(everyo_sync(c, &failure));
-    ck_assert_ptr_null(strstr(notes.text + before, "op.run"));
+    ck_assert_ptr_null(strstr(notes.text, "op.run"));
     ck_assert_ptr_null(strstr(notes.text, "download"));
     everyo_close(c);
     fake_server_stop(s);
