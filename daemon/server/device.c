@@ -1,5 +1,6 @@
 #include "daemon/server/device.h"
 
+#include "daemon/server/facts.h"
 #include "daemon/server/session.h"
 #include "proto/base/clock.h"
 #include "proto/base/text.h"
@@ -27,6 +28,7 @@ int devices_init(struct server *s, struct eo_error *err)
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for devices");
     }
     s->devices->server = s;
+    eo_bytes_init(&s->devices->facts, EO_ENVELOPE_MAX);
     return EO_OK;
 }
 
@@ -41,6 +43,7 @@ void devices_fini(struct server *s)
     }
     if (s->devices) {
         waiters_fire(&s->devices->waiters);
+        eo_bytes_fini(&s->devices->facts);
     }
     free(s->devices);
     s->devices = NULL;
@@ -69,12 +72,13 @@ void device_memory_freed(struct device *d)
     }
 }
 
-/* A backend's name, with an index where it has several devices ("cuda:1"). */
+/* A backend's name, with an index of one digit where it has several devices ("cuda:1"). There are fewer such names than
+ * places in the table, so that names nobody has cannot use it up. */
 static bool known_name(const char *name)
 {
     size_t n = strcspn(name, ":");
     const char *index = name + n;
-    if (*index == ':' && (index[1] == '\0' || strspn(index + 1, "0123456789") != strlen(index + 1))) {
+    if (*index == ':' && (index[1] < '0' || index[1] > '0' + DEVICE_MAX_INDEX || index[2] != '\0')) {
         return false;
     }
     for (size_t i = 0; i < EO_COUNT_OF(backend_names); i++) {
@@ -84,6 +88,8 @@ static bool known_name(const char *name)
     }
     return false;
 }
+
+_Static_assert(EO_COUNT_OF(backend_names) * (DEVICE_MAX_INDEX + 2) <= DEVICE_MAX, "every name has a place");
 
 static const char *backend_at(const void *ctx, size_t i)
 {
@@ -227,6 +233,13 @@ struct resolve {
     size_t candidate;
 };
 
+static void facts_kept(void *ctx, const struct eo_error *err, const struct eo_item *result)
+{
+    EO_UNUSED(ctx);
+    EO_UNUSED(err);
+    EO_UNUSED(result); /* facts.c has kept it */
+}
+
 static void end_resolve(struct device_table *t, struct device *d, const struct eo_error *err)
 {
     t->resolving = false;
@@ -235,6 +248,8 @@ static void end_resolve(struct device_table *t, struct device *d, const struct e
     if (!d) {
         t->resolve_error = *err;
         t->resolve_failed_ns = eo_now_ns();
+    } else { /* so that info has something to show while the worker computes */
+        (void)facts_ask(t->server, false, facts_kept, NULL, NULL);
     }
     waiters_fire(&t->waiters);
 }

@@ -12,7 +12,8 @@
 /* In flight at a time: enough to hide the way to the worker when tasks are short, few when they are long, so that
  * another session's next task waits for little. */
 enum {
-    DEVICE_MAX = 8,
+    DEVICE_MAX = 32,
+    DEVICE_MAX_INDEX = 7, /* "cuda:7" */
     DEVICE_IN_FLIGHT = 8,
     DEVICE_IN_FLIGHT_LONG = 2,
     DEVICE_LONG_NS = 200000,
@@ -64,6 +65,7 @@ struct device_table {
     struct eo_error resolve_error; /* code != 0: the last try failed */
     uint64_t resolve_failed_ns;
     struct tensor_waiter *waiters; /* for the default device */
+    struct eo_bytes facts;         /* the last answer of task.facts: what info shows while the worker computes */
 };
 
 int devices_init(struct server *s, struct eo_error *err);

@@ -1,5 +1,6 @@
 #include "daemon/server/facts.h"
 
+#include "daemon/server/items.h"
 #include "daemon/server/server.h"
 
 #include <stdlib.h>
@@ -22,7 +23,26 @@ static void answered(struct inquiry *q, const struct eo_error *err, const struct
 
 static void on_facts(struct device_task *t, const struct eo_error *err, const struct eo_item *result)
 {
-    answered(t->ctx, err, result);
+    struct inquiry *q = t->ctx;
+    if (!err && !q->self_check) {
+        struct eo_bytes *kept = &q->server->devices->facts;
+        eo_bytes_clear(kept);
+        item_pack(kept, result);
+    }
+    answered(q, err, result);
+}
+
+/* The last answer, when there is one; true: it was given. */
+static bool answer_kept(struct inquiry *q)
+{
+    const struct eo_bytes *kept = &q->server->devices->facts;
+    struct eo_doc doc;
+    if (kept->size == 0 || kept->failed || eo_doc_parse(&doc, kept->data, kept->size, NULL) != EO_OK) {
+        return false;
+    }
+    answered(q, NULL, doc.root);
+    eo_doc_fini(&doc);
+    return true;
 }
 
 static void have_device(void *ctx);
@@ -43,6 +63,9 @@ static void have_device(void *ctx)
     int code = device_default(q->server, &d, inquiry_waiter, q, &err);
     if (code == EO_OK && !d) {
         return; /* comes again */
+    }
+    if (code == EO_OK && !q->self_check && d->n_in_flight + d->n_queued > 0 && answer_kept(q)) {
+        return;
     }
     if (code == EO_OK) {
         code = device_task_new(d, EO_MSG_TASK_FACTS, NULL, NULL, 0, NULL, 0, &t, &err);

@@ -20,7 +20,8 @@ struct outgoing {
 };
 
 struct link {
-    uint32_t n_refs; /* the owner's, the connecting thread's, the stream's */
+    uint32_t n_refs;             /* the owner's, the connecting thread's, the stream's */
+    struct loop_call owner_call; /* lets the owner's go from the loop, so that nothing is freed under a callback */
     struct server *server;
     struct eo_endpoint endpoint;
     struct link_callbacks callbacks;
@@ -93,6 +94,12 @@ static void answer_all(struct link *l, const struct eo_error *err)
     }
 }
 
+static void leave_owner(struct link *l)
+{
+    l->owner_call = (struct loop_call){.fn = unref_call, .ctx = l};
+    loop_post(l->server->loop, &l->owner_call);
+}
+
 /* Stops everything; the owner hears of it when tell is set. */
 static void shut(struct link *l, const struct eo_error *why, bool tell)
 {
@@ -110,7 +117,7 @@ static void shut(struct link *l, const struct eo_error *why, bool tell)
     if (l->streaming) {
         stream_close(&l->stream, unref_call, l);
     }
-    unref(l); /* the owner's */
+    leave_owner(l);
 }
 
 void link_close(struct link *l)
@@ -132,7 +139,7 @@ int link_detach(struct link *l)
     } else if (l->streaming) { /* bytes that came early cannot be given back */
         stream_close(&l->stream, unref_call, l);
     }
-    unref(l);
+    leave_owner(l);
     return fd;
 }
 
@@ -207,7 +214,6 @@ static void on_frame(void *ctx)
         return;
     }
     const struct eo_envelope e = l->envelope;
-    l->n_refs++;
     if (e.type == 1) {
         take_response(l, &e);
     } else if (e.type == 2 && l->ready && l->callbacks.notification) {
@@ -217,7 +223,6 @@ static void on_frame(void *ctx)
         }
     }
     forget_frame(l);
-    unref(l);
 }
 
 static void on_broken(void *ctx, const struct eo_error *why)

@@ -364,6 +364,9 @@ static void announce(struct server *s)
 
 int server_listen(struct server *s, struct eo_error *err)
 {
+    if (s->config->port_file[0]) {
+        (void)unlink(s->config->port_file); /* one that an earlier daemon left would announce us too early */
+    }
     for (int i = 0; i < s->config->listen.n; i++) {
         int code = listener_open(s, &s->config->listen.items[i], &s->listeners[s->n_listeners], err);
         if (code != EO_OK) {
@@ -378,6 +381,7 @@ int server_listen(struct server *s, struct eo_error *err)
     if (code != EO_OK) {
         return code;
     }
+    s->wrote_port_file = s->config->port_file[0] != '\0';
     announce(s);
     return EO_OK;
 }
@@ -415,6 +419,9 @@ void server_fini(struct server *s)
         return;
     }
     stop_listening(s);
+    if (s->wrote_port_file) {
+        (void)unlink(s->config->port_file);
+    }
     if (s->loop) {
         if (s->jobs) {
             jobs_module.stop(s->jobs);

@@ -43,7 +43,7 @@ struct server {
     int n_threads;               /* by --threads, affinity and cgroup */
     int n_cpus;                  /* by affinity and cgroup */
     uint64_t memory_limit_bytes; /* by --memory-limit, cgroup and memory of the host */
-    bool draining;
+    bool draining, wrote_port_file;
 
     void *jobs; /* state of jobs_module */
     struct session_table *sessions;

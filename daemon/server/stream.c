@@ -2,7 +2,6 @@
 
 #include "proto/base/clock.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,7 +136,7 @@ void stream_close(struct stream *s, loop_fn free_fn, void *ctx)
         s->first = c->next;
         free_chunk(c);
     }
-    s->last = &s->first;
+    s->newest = NULL;
     s->queued_bytes = s->owned_bytes = 0;
     eo_bytes_fini(&s->envelope);
     free(s->held);
@@ -228,25 +227,19 @@ static void watch(struct stream *s)
 
 static void append_chunk(struct stream *s, struct stream_chunk *c)
 {
-    if (!s->first) {
+    if (s->newest) {
+        s->newest->next = c;
+    } else {
+        s->first = c;
         s->write_since_ns = eo_now_ns();
     }
-    *s->last = c;
-    s->last = &c->next;
+    s->newest = c;
     s->queued_bytes += c->size;
-}
-
-static struct stream_chunk *tail(struct stream *s)
-{
-    if (!s->first) {
-        return NULL;
-    }
-    return (struct stream_chunk *)(void *)((char *)s->last - offsetof(struct stream_chunk, next));
 }
 
 static bool append_copy(struct stream *s, const void *data, size_t size)
 {
-    struct stream_chunk *c = tail(s);
+    struct stream_chunk *c = s->newest;
     if (!c || c->capacity == 0 || c->capacity - c->size < size) {
         size_t capacity = EO_MAX(size, (size_t)CHUNK_BYTES);
         c = malloc(sizeof(*c) + capacity);
@@ -288,7 +281,7 @@ static void advance(struct stream *s, size_t n)
         }
         s->first = c->next;
         if (!s->first) {
-            s->last = &s->first;
+            s->newest = NULL;
         }
         s->owned_bytes -= c->capacity ? c->size : 0;
         free_chunk(c);
@@ -706,7 +699,6 @@ int stream_init(struct stream *s, struct stream_hub *hub, const struct eo_channe
     s->hub = hub;
     s->callbacks = *callbacks;
     s->channel = *channel;
-    s->last = &s->first;
     s->watch = loop_watch_new(hub->loop, channel->fd, on_event, s);
     s->timer = loop_timer_new(hub->loop, on_timer, s);
     if (!s->watch || !s->timer) {

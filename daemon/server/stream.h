@@ -85,7 +85,7 @@ struct stream {
     loop_fn free_fn;
     void *free_ctx;
 
-    struct stream_chunk *first, **last;
+    struct stream_chunk *first, *newest; /* both NULL = nothing queued */
     uint64_t queued_bytes, owned_bytes;
     uint64_t write_since_ns; /* last progress while something is queued */
     struct stream *next_dirty;

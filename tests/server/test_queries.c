@@ -90,6 +90,45 @@ START_TEST(info)
 }
 END_TEST
 
+/* info is answered while the default device computes. */
+START_TEST(info_under_load)
+{
+    struct raw_client busy;
+    struct raw_reply r;
+    const int64_t shape[2] = {900, 900};
+    live_start(NULL);
+    ASSERT_OK(raw_open(&c, &d.endpoint, &err));
+    ASSERT_OK(raw_open(&busy, &d.endpoint, &err));
+    struct eo_bytes *b = raw_request(&busy, "tensor.create");
+    eo_pack_map(b, 4);
+    eo_pack_str(b, "handle");
+    raw_pack_handle(b, 0, 1);
+    eo_pack_kv_str(b, "dtype", "int64"); /* plain loops */
+    eo_pack_str(b, "shape");
+    eo_pack_i64_array(b, shape, 2);
+    eo_pack_kv_i64(b, "fill", 1);
+    ASSERT_OK(raw_call(&busy, NULL, 0, NULL, &err));
+    for (uint32_t i = 1; i <= 4; i++) {
+        raw_pack_op(&busy, "matmul", (uint32_t[]){0, 0}, 2, i, 1);
+        ASSERT_OK(raw_send(&busy, NULL, 0, &err));
+    }
+    ASSERT_OK(raw_receive(&busy, &r, RAW_TIMEOUT_MS, &err)); /* the second one is under way */
+    raw_reply_fini(&r);
+    call("info", &r);
+    ck_assert_uint_ge(eo_item_count(eo_item_get(r.result, "backends")), 1);
+    raw_reply_fini(&r);
+    struct pollfd fd = {.fd = busy.channel.fd, .events = POLLIN};
+    printf("info was answered %s the next product\n", poll(&fd, 1, 0) == 0 ? "before" : "after");
+    for (uint32_t i = 2; i <= 4; i++) {
+        ASSERT_OK(raw_receive(&busy, &r, RAW_TIMEOUT_MS, &err));
+        raw_reply_fini(&r);
+    }
+    raw_close(&busy);
+    raw_close(&c);
+    live_stop();
+}
+END_TEST
+
 /* What caps says is what happens. */
 START_TEST(caps)
 {
@@ -265,4 +304,4 @@ START_TEST(doctor_towards_peers)
 }
 END_TEST
 
-EO_SUITE("queries", ping, info, caps, doctor, doctor_warns, doctor_towards_peers)
+EO_SUITE("queries", ping, info, info_under_load, caps, doctor, doctor_warns, doctor_towards_peers)

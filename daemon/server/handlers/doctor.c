@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHECKS_MAX_BYTES = 512 << 10, MAX_PEERS = 16 };
+enum { CHECKS_MAX_BYTES = 512 << 10, MAX_PEERS = 16, FACTS_PATIENCE_MS = 10000 };
 
 /* ---- collecting ---- */
 
@@ -133,17 +133,20 @@ static void check_self(struct doctor *d, const char *backend, const struct eo_it
     check_add(d, &c);
 }
 
-static void have_facts(void *ctx, const struct eo_error *err, const struct eo_item *facts)
+static void check_worker(struct doctor *d, const struct eo_error *err)
 {
-    struct doctor *d = ctx;
     struct check c = {.name = "worker", .status = err ? CHECK_FAIL : CHECK_OK};
     check_say(c.what, sizeof(c.what), "a worker process starts and answers");
     if (err) {
+        c.status = err->code == EO_E_TIMED_OUT ? CHECK_WARN : CHECK_FAIL;
         check_say(c.why, sizeof(c.why), "EO-%04d: %s", err->code, err->message);
         check_say(c.fix, sizeof(c.fix), "%s", err->hint);
     }
     check_add(d, &c);
-    const struct eo_item *backends = eo_item_get(facts, "backends");
+}
+
+static void check_backends(struct doctor *d, const struct eo_item *backends)
+{
     for (size_t i = 0; i < eo_item_count(backends); i++) {
         const struct eo_item *backend = eo_item_at(backends, i);
         const struct eo_item *list = eo_item_get(backend, "facts");
@@ -157,7 +160,59 @@ static void have_facts(void *ctx, const struct eo_error *err, const struct eo_it
             check_self(d, name, self);
         }
     }
+}
+
+/* The question to the worker: the answer, or the end of patience, whichever comes first, is the report. */
+struct facts_part {
+    struct doctor *doctor; /* NULL once reported */
+    struct loop_timer *patience;
+};
+
+static void report_facts(struct facts_part *p, const struct eo_error *err, const struct eo_item *facts)
+{
+    struct doctor *d = p->doctor;
+    p->doctor = NULL;
+    loop_timer_free(p->patience);
+    p->patience = NULL;
+    check_worker(d, err);
+    check_backends(d, eo_item_get(facts, "backends"));
     doctor_part_done(d);
+}
+
+static void have_facts(void *ctx, const struct eo_error *err, const struct eo_item *facts)
+{
+    struct facts_part *p = ctx;
+    if (p->doctor) {
+        report_facts(p, err, facts);
+    }
+    free(p);
+}
+
+static void no_patience(void *ctx)
+{
+    struct eo_error err = {0};
+    EO_RAISE(&err, EO_E_TIMED_OUT, "the worker did not answer within %d s", FACTS_PATIENCE_MS / 1000);
+    eo_error_hint(&err, "It computes for somebody; ask again when it has finished.");
+    report_facts(ctx, &err, NULL);
+}
+
+static int start_facts(struct doctor *d, struct eo_error *err)
+{
+    struct facts_part *p = calloc(1, sizeof(*p));
+    if (!p || !(p->patience = loop_timer_new(d->request->server->loop, no_patience, p))) {
+        free(p);
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for doctor");
+    }
+    p->doctor = d;
+    d->n_pending++;
+    loop_timer_start(p->patience, FACTS_PATIENCE_MS, 0);
+    int code = facts_ask(d->request->server, true, have_facts, p, err);
+    if (code != EO_OK) {
+        d->n_pending--;
+        loop_timer_free(p->patience);
+        free(p);
+    }
+    return code;
 }
 
 /* ---- host ---- */
@@ -242,9 +297,7 @@ HANDLER(DOCTOR)
         code = doctor_peers(d, peers, err);
     }
     if (code == EO_OK) {
-        d->n_pending++;
-        code = facts_ask(r->server, true, have_facts, d, err);
-        d->n_pending -= code == EO_OK ? 0 : 1;
+        code = start_facts(d, err);
     }
     if (code != EO_OK) { /* parts that run end into an answered request */
         request_fail(r, err);

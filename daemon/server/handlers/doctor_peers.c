@@ -49,8 +49,9 @@ static void report(struct peer *p)
     struct check c = {.name = "reachable", .status = CHECK_OK, .peer = p->text};
     qsort(p->rtt_ns, (size_t)p->n_pings, sizeof(p->rtt_ns[0]), by_time);
     check_say(c.what, sizeof(c.what), "%.150s answers", p->text);
-    check_say(c.why, sizeof(c.why), "round trip %.0f us (median of %d), everyod %s",
-              (double)p->rtt_ns[p->n_pings / 2] / 1e3, p->n_pings, p->build);
+    const int middle = p->n_pings / 2;
+    check_say(c.why, sizeof(c.why), "round trip %.0f us (median of %d), everyod %s", (double)p->rtt_ns[middle] / 1e3,
+              p->n_pings, p->build);
     check_add(p->doctor, &c);
     struct check id = {.name = "identity", .status = CHECK_OK, .peer = p->text};
     check_say(id.what, sizeof(id.what), "%.150s is node %.8s", p->text, p->node);

@@ -154,7 +154,8 @@ static int parse_operation(const struct request *r, struct operation *o, struct 
     if (code == EO_OK) {
         code = eo_get_str(r->params, "device", "", o->device_name, sizeof(o->device_name), err);
     }
-    if (code == EO_OK && o->device && o->device_name[0] && strcmp(o->device_name, o->device->name) != 0) {
+    const bool named = o->device_name[0] && strcmp(o->device_name, "auto") != 0;
+    if (code == EO_OK && o->device && named && strcmp(o->device_name, o->device->name) != 0) {
         code = EO_RAISE(err, EO_E_BAD_PARAMS, "the inputs lie on %s, not on %s", o->device->name, o->device_name);
         eo_error_hint(err, "Nothing is moved silently: upload the inputs to %s.", o->device_name);
     }
