@@ -14,8 +14,8 @@ int blobs_init(const char *state_dir,
 /* A complete blob's size is in *out_size, or *out_received tells how much of an upload is there. */
 bool blobs_have(const char *state_dir, const char *sha256, uint64_t *out_size, uint64_t *out_received);
 /* Writes a chunk at offset; the one that reaches size hashes the whole. BAD_FILE: another content than its name says
- * (the part is removed); BAD_PARAMS: offset beyond what is there; DISK_FULL (the part is removed). Chunks of one blob must not run at the
- * same time. */
+ * (the part is removed); BAD_PARAMS: offset beyond what is there; DISK_FULL (the part is removed). Chunks of one blob
+ * must not run at the same time. */
 int blobs_put(const char *state_dir, const char *sha256, uint64_t size, uint64_t offset, const void *data,
               uint64_t data_size, uint64_t *out_received, bool *out_complete, struct eo_error *err);
 /* Reads up to size bytes; *out_n may be less at the end. NO_FILE when it is not here. */
