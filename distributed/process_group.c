@@ -262,7 +262,13 @@ int process_group_broadcast(struct process_group *g, void *data, uint64_t bytes,
 
 void process_group_abort(struct process_group *g, const struct eo_error *cause)
 {
-    g->engine->abort(g->comm, cause);
+    struct eo_error named = *cause;
+
+    /* Others hear of it through several hands: whose it is goes with it. */
+    if (named.host[0] == '\0') {
+        eo_error_at_host(&named, g->config.hosts[g->config.rank], g->config.rank);
+    }
+    g->engine->abort(g->comm, &named);
 }
 
 uint64_t process_group_progress(const struct process_group *g)

@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 enum { SPIN_MAX_NS = 50000, SPIN_MIN_NS = 2000, SPIN_EXPLORE = 64, MAX_EARLY_FDS = 256 };
 
 struct worker_call_private {
+    atomic_int n_refs; /* who executes it, and who answers it later */
     struct eo_doc doc;
     struct eo_bytes bytes; /* the envelope; doc points into it */
 };
@@ -93,8 +95,11 @@ static void send_result(struct worker_private *p, uint32_t id, const struct eo_b
     send_out(p);
 }
 
-static void free_call(struct worker_call *call)
+static void release_call(struct worker_call *call)
 {
+    if (atomic_fetch_sub(&call->private_->n_refs, 1) > 1) {
+        return;
+    }
     eo_doc_fini(&call->private_->doc);
     eo_bytes_fini(&call->private_->bytes);
     free(call->private_);
@@ -107,7 +112,7 @@ void worker_answer(struct worker *w, struct worker_call *call, const struct eo_b
     pthread_mutex_lock(&p->send_lock);
     send_result(p, call->id, result);
     pthread_mutex_unlock(&p->send_lock);
-    free_call(call);
+    release_call(call);
 }
 
 void worker_refuse(struct worker *w, struct worker_call *call, const struct eo_error *error)
@@ -117,7 +122,7 @@ void worker_refuse(struct worker *w, struct worker_call *call, const struct eo_e
     pack_refusal(p, call->id, error);
     send_out(p);
     pthread_mutex_unlock(&p->send_lock);
-    free_call(call);
+    release_call(call);
 }
 
 void worker_report(struct worker *w, enum eo_message m, const struct eo_bytes *params)
@@ -288,6 +293,7 @@ static bool execute(struct worker *w, struct worker_call *call)
     call->id = e.id;
     call->params = e.params;
     call->deferred = false;
+    atomic_store(&call->private_->n_refs, 2);
     eo_bytes_clear(&p->result);
     if (m && tasks[m->message]) {
         call->message = m->message;
@@ -296,6 +302,7 @@ static bool execute(struct worker *w, struct worker_call *call)
         code = EO_RAISE(&err, EO_E_UNKNOWN_METHOD, "a worker does not know %s", e.method);
     }
     if (code == EO_OK && call->deferred) {
+        release_call(call); /* which may have been answered already */
         return false;
     }
     pthread_mutex_lock(&p->send_lock);

@@ -32,7 +32,7 @@ struct worker_call {
     uint32_t id;
     enum eo_message message;
     const struct eo_item *params;
-    bool deferred; /* set by the task function: it answers later through worker_answer */
+    bool deferred; /* set by the task function before anybody may answer: it answers later through worker_answer */
     struct worker_call_private *private_;
 };
 

@@ -27,7 +27,6 @@ struct job_state {
     struct worker *worker;
     struct worker_call *call;
     pthread_t thread;
-    bool has_thread;
     _Atomic int stop;
     struct job_spec *spec;
     struct local_file files[MAX_FILES];
@@ -239,6 +238,9 @@ static void *job_thread(void *ctx)
     struct eo_error err = {0};
     if (run(j, &result, &err) != EO_OK) {
         name_files_as_written(j, &err);
+        if (j->group.world_size > 1 && err.host[0] == '\0') {
+            eo_error_at_host(&err, j->group.hosts[j->group.rank], j->group.rank);
+        }
         worker_refuse(j->worker, j->call, &err);
         return NULL;
     }
@@ -364,13 +366,14 @@ TASK(JOB)
     }
     j->threads = (int)threads;
     j->call = call;
+    call->deferred = true; /* before the thread may answer */
     int errnum = pthread_create(&j->thread, NULL, job_thread, j);
     if (errnum != 0) {
+        call->deferred = false;
         j->call = NULL;
         return EO_RAISE_ERRNO(err, EO_E_NO_MEMORY, errnum, "the job's thread could not be started");
     }
-    j->has_thread = true;
-    call->deferred = true;
+    pthread_detach(j->thread); /* the process ends without waiting for it */
     return EO_OK;
 }
 

@@ -116,7 +116,7 @@ def killed_member_daemon():
 def killed_coordinator_daemon():
     with Lab("coordinator") as lab:
         t = Trial(lab)
-        t.start()
+        t.start(step=60)  # there is a checkpoint to go on from
         lost = t.daemons[0]
         processes = list(processes_of(lost.state_dir))
         begin = time.monotonic()
