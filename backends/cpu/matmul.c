@@ -224,7 +224,7 @@ int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struc
         finish_tiles(p, node, dev, out);
     } else {
         free(p);
-        rc = cpu_decline(why, "matmul.openblas", "%s", no_blas);
+        (void)cpu_decline(why, "matmul.openblas", "%s", no_blas);
         rc = cpu_decline(why, "matmul.tiles", "has no tile for %s", eo_dtype_name(node->in[0]->dtype));
     }
     return rc;

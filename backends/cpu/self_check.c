@@ -99,7 +99,7 @@ int cpu_self_check(struct eo_device *dev, char *out_report, size_t size, struct 
     float *memory = calloc(3, LARGEST * sizeof *memory);
     if (!memory)
         return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for the self-check");
-    struct buffers f = {memory, memory + LARGEST, memory + 2 * LARGEST};
+    struct buffers f = {memory, memory + LARGEST, memory + (size_t)2 * LARGEST};
     int n = 0, rc = check_all(dev, &f, &n, err);
     free(memory);
     if (rc == EO_OK)

@@ -105,8 +105,8 @@ static void short_rows(void *context, int64_t begin, int64_t end, int thread)
     for (int64_t first = begin; first < end; first += per_block) {
         int64_t n = EO_MIN(end - first, per_block);
         const char *x = (const char *)j->l->in[0] + first * row_bytes;
-        bool direct = s->op == EO_OP_SOFTMAX;
-        char *out = s->op == EO_OP_CROSS_ENTROPY ? NULL : (char *)j->l->out[0] + first * row_bytes;
+        bool direct = s->op == EO_OP_SOFTMAX, has_rows = s->op != EO_OP_CROSS_ENTROPY;
+        char *out = (char *)j->l->out[0] + (has_rows ? first * row_bytes : 0);
         char *e = direct ? out : (char *)buffer;
         for (int64_t r = 0; r < n; r++) {
             largest[r] = row_largest(s, x + r * row_bytes);
@@ -114,7 +114,7 @@ static void short_rows(void *context, int64_t begin, int64_t end, int thread)
         }
         exp_block(s, n * s->axis, e, e);
         for (int64_t r = 0; r < n; r++)
-            finish_row(j, first + r, out ? out + r * row_bytes : NULL, x + r * row_bytes, largest[r],
+            finish_row(j, first + r, has_rows ? out + r * row_bytes : NULL, x + r * row_bytes, largest[r],
                        s->vec->sum(s->axis, e + r * row_bytes));
     }
 }

@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-/* Requests that no allocator can meet must come back as errors under AddressSanitizer too. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "allocator_may_return_null=1";
-}
-
 static struct eo_error err;
 
 START_TEST(test_memory)

@@ -77,7 +77,7 @@ static void check(const struct eo_fused_program *f, const struct eo_tensor_desc 
     struct eo_error err;
     struct run r;
     struct results out, shared;
-    void *registers[EO_FUSED_MAX_INPUTS + EO_FUSED_MAX_STEPS];
+    void *registers[EO_FUSED_MAX_INPUTS + EO_FUSED_MAX_STEPS] = {NULL};
     struct eo_tensor_desc descs[EO_FUSED_MAX_INPUTS + EO_FUSED_MAX_STEPS];
     ASSERT_OK(run_init(&r, NULL, NULL, in, f->n_inputs, &err));
     r.fused = f;

@@ -25,7 +25,8 @@ INLINE void LOCAL(run_tile)(const int rows, const struct LOCAL(tile) * t)
     LOCAL(vec) acc[TILE_ROWS][2];
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < 2; j++)
-            acc[i][j] = t->accumulate ? *(const LOCAL(vec) *)(t->c + i * t->c_row + j * LOCAL(width)) : (LOCAL(vec)){0};
+            acc[i][j] = t->accumulate ? *(const LOCAL(vec) *)(t->c + i * t->c_row + (int64_t)j * LOCAL(width))
+                                      : (LOCAL(vec)){0};
     const T *a = t->a, *b = t->b;
     const int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
     for (int64_t p = 0; p < t->k; p++) {
@@ -39,7 +40,7 @@ INLINE void LOCAL(run_tile)(const int rows, const struct LOCAL(tile) * t)
     }
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < 2; j++)
-            *(LOCAL(vec) *)(t->c + i * t->c_row + j * LOCAL(width)) = acc[i][j];
+            *(LOCAL(vec) *)(t->c + i * t->c_row + (int64_t)j * LOCAL(width)) = acc[i][j];
 }
 
 static void LOCAL(tile_of_rows)(int rows, const struct LOCAL(tile) * t)
@@ -83,18 +84,18 @@ static void LOCAL(edge_tile)(int rows, int64_t n_columns, const struct LOCAL(til
     if (t->accumulate) {
         memset(buffer, 0, sizeof buffer);
         for (int i = 0; i < rows; i++)
-            memcpy(buffer + i * LOCAL(columns), t->c + i * t->c_row, bytes);
+            memcpy(buffer + (int64_t)i * LOCAL(columns), t->c + i * t->c_row, bytes);
     }
     LOCAL(tile_of_rows)(rows, &inner);
     for (int i = 0; i < rows; i++)
-        memcpy(t->c + i * t->c_row, buffer + i * LOCAL(columns), bytes);
+        memcpy(t->c + i * t->c_row, buffer + (int64_t)i * LOCAL(columns), bytes);
 }
 
 /* depth rows and n_columns columns of B into a panel of full width, zeros beyond. */
 static void LOCAL(pack)(T *panel, const T *b, int64_t b_row, int64_t b_col, int64_t depth, int64_t n_columns)
 {
     if (n_columns < LOCAL(columns))
-        memset(panel, 0, (size_t)depth * LOCAL(columns) * sizeof(T));
+        memset(panel, 0, (size_t)depth * sizeof(T) * LOCAL(columns));
     if (b_col == 1) {
         for (int64_t p = 0; p < depth; p++)
             memcpy(panel + p * LOCAL(columns), b + p * b_row, (size_t)n_columns * sizeof(T));

@@ -72,7 +72,7 @@ static void block_words(const struct vector_rng *g, uint64_t block, uint32_t out
         vec first = (c0[v] & UINT32_MAX) | c1[v] << 32, second = (c2[v] & UINT32_MAX) | c3[v] << 32;
         for (int l = 0; l < WIDTH; l++) {
             const uint64_t pairs[2] = {first[l], second[l]};
-            memcpy(out + 4 * (v * WIDTH + l), pairs, sizeof pairs);
+            memcpy(out + (size_t)4 * (size_t)(v * WIDTH + l), pairs, sizeof pairs);
         }
     }
 }
@@ -82,11 +82,11 @@ static void block_words(const struct vector_rng *g, uint64_t block, uint32_t out
 #define FOR_WORDS(g, n, per_block, body)                                                                               \
     {                                                                                                                  \
         uint32_t words[CHUNK];                                                                                         \
-        const int wide = 4 / (per_block);                                                                              \
+        const int64_t wide = 4 / (per_block);                                                                          \
         for (int64_t i = 0; i < (n);) {                                                                                \
             const uint64_t index = (g)->first + (uint64_t)i;                                                           \
-            const int skip = (int)(index % (uint64_t)(per_block));                                                     \
-            const int64_t left = (n)-i, room = SIDE * (per_block)-skip, m = left < room ? left : room;                 \
+            const int64_t skip = (int64_t)(index % (uint64_t)(per_block));                                             \
+            const int64_t left = (n)-i, room = (int64_t)SIDE * (per_block)-skip, m = left < room ? left : room;        \
             const uint32_t *w = words + skip * wide;                                                                   \
             block_words(g, index / (uint64_t)(per_block), words);                                                      \
             body i += m;                                                                                               \

@@ -107,7 +107,7 @@ INTEGER_SUMS(i64, int64_t)
         const T *x = data;                                                                                             \
         T best = x[0];                                                                                                 \
         int64_t i = 0;                                                                                                 \
-        if (n >= 2 * LANES) {                                                                                          \
+        if (n >= (int64_t)2 * LANES) {                                                                                 \
             T acc[LANES];                                                                                              \
             memcpy(acc, x, sizeof acc);                                                                                \
             for (i = LANES; i + LANES <= n; i += LANES)                                                                \
