@@ -112,6 +112,12 @@ void device_memory_freed(struct device *d); /* gives pages back to the host afte
 void device_task_op(struct device_task *t, const struct eo_op_schema *op, const struct eo_attrs *attrs,
                     const char *fallback);
 uint64_t devices_used_bytes(const struct server *s);
+/* Between device.c (names and workers) and device_task.c (tasks and turns). */
+void device_start(struct device *d);
+bool device_resting(const struct device *d); /* it failed to start too recently to try again */
+void device_pump(struct device *d); /* brings queued tasks on their way: starts the worker, keeps a few in flight */
+void device_fail_queue(struct device *d, const struct eo_error *err);
+
 void waiters_add(struct tensor_waiter **list, struct tensor_waiter *w);
 void waiters_fire(struct tensor_waiter **list);
 

@@ -1,11 +1,11 @@
-#include "daemon/server/stream.h"
+#include "daemon/server/stream_internal.h"
 
 #include "proto/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 4096, MAX_IOV = 32, SINK_MIN = 16 << 10 };
+enum { CHUNK_BYTES = 4096, MAX_IOV = 32 };
 
 struct stream_chunk {
     struct stream_chunk *next;
@@ -71,7 +71,7 @@ static void run_broken(void *ctx)
 }
 
 /* Tells the owner from the loop, never from inside a call of the owner's. */
-static void fail(struct stream *s, const struct eo_error *why)
+void stream_fail(struct stream *s, const struct eo_error *why)
 {
     if (s->state == STREAM_DEAD) {
         return;
@@ -204,7 +204,7 @@ static void on_timer(void *ctx)
     } else {
         EO_RAISE(&why, EO_E_TIMED_OUT, "%s began a frame and did not finish it in time", s->channel.peer);
     }
-    fail(s, &why);
+    stream_fail(s, &why);
 }
 
 void stream_greeted(struct stream *s)
@@ -212,7 +212,7 @@ void stream_greeted(struct stream *s)
     s->greeting_deadline_ns = 0;
 }
 
-static void watch(struct stream *s)
+void stream_watch(struct stream *s)
 {
     if (s->state == STREAM_DEAD || !s->watch) {
         return;
@@ -303,7 +303,7 @@ static void flush(struct stream *s)
         struct eo_error why = {0};
         size_t moved = 0;
         if (eo_channel_writev(&s->channel, iov, n, &moved, &why) != EO_OK) {
-            fail(s, &why);
+            stream_fail(s, &why);
             return;
         }
         if (moved == 0) {
@@ -316,11 +316,11 @@ static void flush(struct stream *s)
         struct eo_error why = {0};
         EO_RAISE(&why, EO_E_BUSY, "%s leaves its answers unread: %llu bytes wait", s->channel.peer,
                  (unsigned long long)s->owned_bytes);
-        fail(s, &why);
+        stream_fail(s, &why);
         return;
     }
     s->congested |= s->queued_bytes > STREAM_CONGESTED;
-    watch(s);
+    stream_watch(s);
 }
 
 static void release_all(const struct segment *segments, int n)
@@ -358,7 +358,7 @@ void stream_send(struct stream *s, const struct eo_bytes *envelope, const struct
         struct eo_error why = {0};
         release_all(segments + n_taken, n_segments - n_taken);
         EO_RAISE(&why, EO_E_NO_MEMORY, "no memory for answers to %s", s->channel.peer);
-        fail(s, &why);
+        stream_fail(s, &why);
         return;
     }
     if (s->hub->corked == 0) {
@@ -378,248 +378,10 @@ bool stream_idle(const struct stream *s)
 void stream_tell_flushed(struct stream *s)
 {
     s->tell_flushed = true;
-    watch(s);
+    stream_watch(s);
 }
 
-/* ---- reading ---- */
-
-/* A frame that breaks the rules of framing: nothing after it can be trusted. */
-static void fail_frame(struct stream *s, struct eo_error *why)
-{
-    eo_error_push(why, "reading from %s", s->channel.peer);
-    fail(s, why);
-}
-
-static void begin_frame(struct stream *s)
-{
-    s->state = STREAM_HEADER;
-    s->header_used = 0;
-    s->payload = NULL;
-    s->payload_used = 0;
-    eo_bytes_fini(&s->envelope);
-}
-
-static void end_frame(struct stream *s)
-{
-    begin_frame(s);
-    s->callbacks.frame(s->callbacks.ctx);
-}
-
-static size_t feed_header(struct stream *s, const uint8_t *data, size_t n)
-{
-    if (s->header_used == 0) {
-        s->frame_since_ns = eo_now_ns();
-    }
-    size_t take = EO_MIN(n, sizeof(s->header) - s->header_used);
-    memcpy(s->header + s->header_used, data, take);
-    s->header_used += take;
-    if (s->header_used < sizeof(s->header)) {
-        return take;
-    }
-    struct eo_error why = {0};
-    void *ctx = s->callbacks.ctx;
-    if (eo_frame_decode(s->header, s->callbacks.payload_limit(ctx), &s->frame, &why) != EO_OK) {
-        fail_frame(s, &why);
-        return take;
-    }
-    uint32_t limit = s->callbacks.envelope_limit(ctx);
-    if (s->frame.envelope_size > limit) {
-        EO_RAISE(&why, EO_E_FRAME_TOO_LARGE, "an envelope of %lu bytes exceeds %lu",
-                 (unsigned long)s->frame.envelope_size, (unsigned long)limit);
-        fail_frame(s, &why);
-        return take;
-    }
-    /* Grows as bytes come: a header that claims much costs nothing. */
-    eo_bytes_init(&s->envelope, s->frame.envelope_size);
-    s->state = STREAM_ENVELOPE;
-    return take;
-}
-
-/* Asks where the payload goes; false: wait, or the stream is dead. */
-static bool ask_place(struct stream *s)
-{
-    uint8_t *to = NULL;
-    enum stream_place place = s->callbacks.place(s->callbacks.ctx, s->frame.payload_size, &to);
-    if (s->state == STREAM_DEAD) {
-        return false;
-    }
-    s->waiting = place == STREAM_WAIT;
-    if (s->waiting) {
-        watch(s);
-        return false;
-    }
-    s->place = place;
-    s->payload = to;
-    s->payload_used = 0;
-    s->bytes_since_ns = eo_now_ns();
-    if (s->frame.payload_size == 0) {
-        end_frame(s);
-    } else {
-        s->state = STREAM_PAYLOAD;
-    }
-    return s->state != STREAM_DEAD;
-}
-
-static size_t feed_envelope(struct stream *s, const uint8_t *data, size_t n)
-{
-    size_t take = EO_MIN(n, s->frame.envelope_size - s->envelope.size);
-    eo_bytes_append(&s->envelope, data, take);
-    if (s->envelope.failed) {
-        struct eo_error why = {0};
-        EO_RAISE(&why, EO_E_NO_MEMORY, "no memory for an envelope of %lu bytes", (unsigned long)s->frame.envelope_size);
-        fail_frame(s, &why);
-        return take;
-    }
-    if (s->envelope.size == s->frame.envelope_size) {
-        s->callbacks.envelope(s->callbacks.ctx, &s->envelope, s->frame.payload_size);
-        if (s->state != STREAM_DEAD) {
-            s->state = STREAM_PLACE;
-            ask_place(s);
-        }
-    }
-    return take;
-}
-
-static void took_payload(struct stream *s, size_t n)
-{
-    s->payload_used += n;
-    s->bytes_since_ns = eo_now_ns();
-    if (s->payload_used == s->frame.payload_size) {
-        end_frame(s);
-    }
-}
-
-static size_t feed_payload(struct stream *s, const uint8_t *data, size_t n)
-{
-    size_t take = (size_t)EO_MIN((uint64_t)n, s->frame.payload_size - s->payload_used);
-    if (s->place == STREAM_INTO) {
-        memcpy(s->payload + s->payload_used, data, take);
-    }
-    took_payload(s, take);
-    return take;
-}
-
-static bool can_feed(const struct stream *s)
-{
-    return s->state != STREAM_DEAD && !s->paused && !s->waiting && !s->congested;
-}
-
-/* Consumes bytes as far as possible; returns how many. */
-static size_t feed(struct stream *s, const uint8_t *data, size_t n)
-{
-    size_t used = 0;
-    while (used < n && can_feed(s)) {
-        switch (s->state) {
-        case STREAM_HEADER:
-            used += feed_header(s, data + used, n - used);
-            break;
-        case STREAM_ENVELOPE:
-            used += feed_envelope(s, data + used, n - used);
-            break;
-        case STREAM_PAYLOAD:
-            used += feed_payload(s, data + used, n - used);
-            break;
-        case STREAM_PLACE:
-        case STREAM_DEAD:
-            return used;
-        }
-    }
-    return used;
-}
-
-static void hold(struct stream *s, const uint8_t *data, size_t n)
-{
-    if (n == 0 || s->state == STREAM_DEAD) {
-        return;
-    }
-    s->held = malloc(n);
-    if (!s->held) {
-        struct eo_error why = {0};
-        EO_RAISE(&why, EO_E_NO_MEMORY, "no memory for %zu bytes that came early", n);
-        fail_frame(s, &why);
-        return;
-    }
-    memcpy(s->held, data, n);
-    s->held_used = 0;
-    s->held_size = n;
-}
-
-/* Bytes until the next part of the frame is complete. */
-static uint64_t frame_needs(const struct stream *s)
-{
-    switch (s->state) {
-    case STREAM_HEADER:
-        return sizeof(s->header) - s->header_used;
-    case STREAM_ENVELOPE:
-        return s->frame.envelope_size - s->envelope.size;
-    case STREAM_PLACE:
-    case STREAM_PAYLOAD:
-    case STREAM_DEAD:
-        break;
-    }
-    return s->frame.payload_size - s->payload_used;
-}
-
-/* One read; returns the bytes, 0 when there is nothing more now. */
-static size_t read_once(struct stream *s)
-{
-    struct eo_error why = {0};
-    uint64_t left = s->frame.payload_size - s->payload_used;
-    bool direct = s->state == STREAM_PAYLOAD && s->place == STREAM_INTO && left >= SINK_MIN;
-    uint8_t *to = direct ? s->payload + s->payload_used : s->hub->scratch;
-    size_t most = direct ? (size_t)EO_MIN(left, (uint64_t)STREAM_TURN_BYTES) : STREAM_SCRATCH;
-    if (s->exact) {
-        most = (size_t)EO_MIN((uint64_t)most, frame_needs(s));
-    }
-    size_t got = 0;
-    bool eof = false;
-    if (eo_channel_read(&s->channel, to, most, &got, &eof, &why) != EO_OK) {
-        fail(s, &why);
-        return 0;
-    }
-    if (got == 0) {
-        return 0;
-    }
-    if (direct) {
-        took_payload(s, got);
-    } else {
-        size_t used = feed(s, s->hub->scratch, got);
-        if (s->watch) { /* still open */
-            hold(s, s->hub->scratch + used, got - used);
-        }
-    }
-    return got < most ? 0 : got; /* a short read: the socket is empty, most likely; the loop tells otherwise */
-}
-
-static void read_turn(struct stream *s)
-{
-    size_t total = 0;
-    while (can_feed(s) && s->held_size == 0 && total < STREAM_TURN_BYTES) {
-        size_t n = read_once(s);
-        if (n == 0) {
-            break;
-        }
-        total += n;
-    }
-}
-
-static void feed_held(struct stream *s)
-{
-    while (s->held_size > 0 && can_feed(s)) {
-        uint8_t *data = s->held;
-        size_t start = s->held_used, size = s->held_size;
-        s->held = NULL;
-        s->held_size = s->held_used = 0;
-        size_t used = feed(s, data + start, size - start);
-        if (s->watch && s->state != STREAM_DEAD && start + used < size) {
-            s->held = data;
-            s->held_used = start + used;
-            s->held_size = size;
-        } else {
-            free(data);
-        }
-    }
-}
+/* ---- the loop ---- */
 
 static void on_event(void *ctx, int events)
 {
@@ -629,7 +391,7 @@ static void on_event(void *ctx, int events)
         flush(s);
         if (s->congested && s->queued_bytes < STREAM_RELIEVED && s->state != STREAM_DEAD) {
             s->congested = false;
-            feed_held(s);
+            stream_feed_held(s);
             if (s->watch) {
                 s->callbacks.relieved(s->callbacks.ctx);
             }
@@ -640,10 +402,10 @@ static void on_event(void *ctx, int events)
         }
     }
     if (s->watch && (events & LOOP_READ)) {
-        read_turn(s);
+        stream_read_turn(s);
     }
     if (s->watch) {
-        watch(s);
+        stream_watch(s);
     }
     stream_hub_uncork(s->hub);
 }
@@ -658,13 +420,13 @@ static void run_resume(void *ctx)
     stream_hub_cork(s->hub);
     if (s->waiting && s->state == STREAM_PLACE) {
         s->waiting = false;
-        ask_place(s);
+        stream_ask_place(s);
     }
     if (s->watch) {
-        feed_held(s);
+        stream_feed_held(s);
     }
     if (s->watch) {
-        watch(s);
+        stream_watch(s);
     }
     stream_hub_uncork(s->hub);
 }
@@ -684,7 +446,7 @@ void stream_pause(struct stream *s, bool paused)
         return;
     }
     s->paused = paused;
-    watch(s);
+    stream_watch(s);
     if (!paused) {
         stream_resume(s); /* held bytes first */
     }
@@ -713,5 +475,5 @@ int stream_init(struct stream *s, struct stream_hub *hub, const struct eo_channe
 
 void stream_start(struct stream *s)
 {
-    watch(s);
+    stream_watch(s);
 }
