@@ -18,10 +18,8 @@ all_files | awk -F/ '
 
 mapfile -t written < <(files '\.(c|h|def|cu|cuh|sh|cmake|md|awk|py)$|(^|/)CMakeLists\.txt$')
 if ((${#written[@]})); then
-  # awk reads nothing of a file without bytes, so those are found by size.
-  for f in "${written[@]}"; do
-    grep -q '[^[:space:]]' "$f" || echo "$f:1: empty file: no placeholders"
-  done | report
+  # -L lists the files without a match.
+  grep -L '[^[:space:]]' -- "${written[@]}" | sed 's|$|:1: empty file: no placeholders|' | report || true
   awk -v max="$max_lines" 'FNR == max + 1 && FILENAME ~ /\.(c|h|cu|cuh|sh|py)$/ {
     print FILENAME ":" FNR ": longer than " max " lines: is this one subject?"
   }' "${written[@]}" | report
