@@ -362,6 +362,14 @@ static void on_tick(void *ctx)
 
 /* ---- starting and stopping ---- */
 
+/* A number that grows with each try, also over a restart of the daemon: tries are further apart than a tenth of a
+ * second. That sockets of another try are not taken for ours is the token's business. */
+static uint64_t new_epoch(const struct job_record *r)
+{
+    const int64_t age_ms = eo_wall_ms() - r->submitted_ms;
+    return (uint64_t)EO_MAX(age_ms, (int64_t)0) / 100 + 1;
+}
+
 int coordinator_start(struct job *j, struct eo_error *err)
 {
     struct coordinator *c = calloc(1, sizeof *c);
@@ -378,12 +386,12 @@ int coordinator_start(struct job *j, struct eo_error *err)
     eo_copy_text(c->hosts[0].node, sizeof c->hosts[0].node, j->jobs->server->node);
     c->timer = loop_timer_new(j->jobs->server->loop, on_tick, c);
     int rc = c->timer != NULL ? EO_OK : EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a timer");
-    if (rc == EO_OK && (getrandom(&c->epoch, sizeof c->epoch, 0) != (ssize_t)sizeof c->epoch ||
-                        getrandom(c->token, sizeof c->token, 0) != (ssize_t)sizeof c->token)) {
+    c->epoch = new_epoch(j->record);
+    if (rc == EO_OK && getrandom(c->token, sizeof c->token, 0) != (ssize_t)sizeof c->token) {
         rc = EO_RAISE(err, EO_E_INTERNAL, "no random bytes from the system");
     }
     if (rc == EO_OK) {
-        job_change(j, JOB_STARTING, "connecting to %d hosts", c->n - 1);
+        job_change(j, JOB_STARTING, "connecting to %d other host%s", c->n - 1, c->n == 2 ? "" : "s");
         rc = coordinator_open_links(c, err);
     }
     if (rc != EO_OK) {

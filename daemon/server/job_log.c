@@ -9,10 +9,16 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { LINE_MAX_BYTES = 4096 };
+
+struct log_write {
+    struct job *job; /* a reference */
+    struct eo_error error;
+};
 
 bool job_log_path(const struct job *j, char *out, size_t size)
 {
@@ -45,17 +51,18 @@ static int open_log(const struct job *j, char *path, size_t size, int *out_fd, s
 /* At the place where watchers will look for it: what a failed write left half is written over by the next one. */
 static void append_work(void *ctx)
 {
-    struct job *j = ctx;
+    struct log_write *w = ctx;
+    struct job *j = w->job;
     char path[JOBS_DIR_SIZE + 8];
     int fd = -1;
-    if (open_log(j, path, sizeof path, &fd, &j->log_error) != EO_OK) {
+    if (open_log(j, path, sizeof path, &fd, &w->error) != EO_OK) {
         return;
     }
     if (lseek(fd, (off_t)j->log_bytes, SEEK_SET) < 0) {
         int errnum = errno;
-        eo_raise_io(&j->log_error, errnum, "write", path);
+        eo_raise_io(&w->error, errnum, "write", path);
     } else {
-        eo_write_all(fd, j->log_writing.data, j->log_writing.size, path, &j->log_error);
+        eo_write_all(fd, j->log_writing.data, j->log_writing.size, path, &w->error);
     }
     close(fd);
 }
@@ -75,37 +82,47 @@ static void lose_lines(struct job *j, const struct eo_error *why)
 
 static void append_done(void *ctx)
 {
-    struct job *j = ctx;
-    struct jobs *js = j->jobs;
+    struct log_write *w = ctx;
+    struct job *j = w->job;
     j->log_busy = false;
-    if (j->log_error.code == 0) {
+    if (w->error.code == 0) {
         j->log_bytes += j->log_writing.size;
     } else {
-        lose_lines(j, &j->log_error);
-        eo_error_clear(&j->log_error);
+        lose_lines(j, &w->error);
     }
+    free(w);
     eo_bytes_clear(&j->log_writing);
     if (j->log_waiting.size > 0) {
         start_write(j);
     }
     job_watch_kick(j);
-    jobs_check_drained(js);
+    jobs_check_drained(j->jobs);
     job_unref(j);
 }
 
 static void start_write(struct job *j)
 {
     struct eo_error err = {0};
+    struct log_write *w = calloc(1, sizeof *w);
     struct eo_bytes swap = j->log_writing;
     j->log_writing = j->log_waiting;
     j->log_waiting = swap;
     eo_bytes_clear(&j->log_waiting);
-    j->log_busy = loop_work(j->jobs->server->loop, LOOP_FILES, append_work, append_done, j, &err) == EO_OK;
-    if (j->log_busy) {
-        job_ref(j);
+    int rc = EO_OK;
+    if (w == NULL) {
+        rc = EO_RAISE(&err, EO_E_NO_MEMORY, "no memory to write the log of job %.8s", j->record->id);
     } else {
+        w->job = job_ref(j);
+        rc = loop_work(j->jobs->server->loop, LOOP_FILES, append_work, append_done, w, &err);
+    }
+    j->log_busy = rc == EO_OK;
+    if (rc != EO_OK) {
         lose_lines(j, &err);
         eo_bytes_clear(&j->log_writing);
+        if (w != NULL) {
+            job_unref(j);
+        }
+        free(w);
     }
 }
 

@@ -52,7 +52,6 @@ struct job {
     struct eo_bytes log_writing;
     bool log_busy;
     uint64_t log_dropped;
-    struct eo_error log_error;
     struct job_watcher *watchers;
     uint64_t watch_round;
     /* at most one of these while it is starting or running; run belongs to the others when they are there */

@@ -183,6 +183,8 @@ def peers_that_misbehave():
             job = c.submit(digits(epochs=1), CSV)
             expect(c.wait_end(job)["state"] == "succeeded", "the slot is free again")
             expect(c.call("job.list")["total"] == 1, "nothing is remembered of them")
+        d.stop()
+        expect(os.listdir(os.path.join(d.state_dir, "members")) == [], "their folders are gone")
 
 
 def code(c, wanted, method, params):
