@@ -129,7 +129,7 @@ int device_find(struct server *s, const char *name, struct device **out, struct 
     d->round_last = &d->round;
     d->epoch = 1;
     d->trim = loop_timer_new(s->loop, on_trim, d);
-    int code = d->trim ? pool_init(&d->pool, s->memory_limit_bytes, err)
+    int code = d->trim ? pool_init(&d->pool, s->pool_bytes, err)
                        : EO_RAISE(err, EO_E_NO_MEMORY, "no memory for device %s", name);
     if (code != EO_OK) {
         loop_timer_free(d->trim);

@@ -234,6 +234,10 @@ static void set_limits(struct server *s)
     s->n_cpus = l.n_cpus;
     s->memory_limit_bytes =
         s->config->memory_limit_bytes ? s->config->memory_limit_bytes : host_default_memory_limit(&l);
+    s->pool_bytes = s->memory_limit_bytes;
+    if (l.memory_total > 0 && s->pool_bytes > l.memory_total) { /* doctor warns of it */
+        s->pool_bytes = l.memory_total;
+    }
 }
 
 static int start_timers(struct server *s, struct eo_error *err)

@@ -42,6 +42,7 @@ struct server {
     uint64_t start_ns;
     int n_threads;               /* by --threads, affinity and cgroup */
     int n_cpus;                  /* by affinity and cgroup */
+    uint64_t pool_bytes;         /* size of a device's pool: the limit, or the memory there is when that is less */
     uint64_t memory_limit_bytes; /* by --memory-limit, cgroup and memory of the host */
     bool draining, wrote_port_file;
 

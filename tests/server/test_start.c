@@ -17,12 +17,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_ADDRESS__
-enum { INSTRUMENTED = 1 };
-#else
-enum { INSTRUMENTED = 0 };
-#endif
-
 static struct daemon_fixture d;
 static struct eo_error err;
 
@@ -149,7 +143,7 @@ START_TEST(quick_and_small)
         ASSERT_OK(daemon_stop(&d, &err));
     }
     printf("everyod: ready after %.1f ms, %.1f MiB resident\n", (double)best_ns / 1e6, (double)rss / 1048576);
-    if (!INSTRUMENTED) {
+    if (!DAEMON_INSTRUMENTED) {
         ck_assert_uint_lt(best_ns, 100 * 1000000);
         ck_assert_uint_lt(rss, 32 << 20);
     }

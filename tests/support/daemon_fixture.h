@@ -7,6 +7,18 @@
 
 #include <sys/types.h>
 
+/* Whether this build is slowed down and inflated by a sanitizer: then times and sizes are not asserted. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define DAEMON_INSTRUMENTED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define DAEMON_INSTRUMENTED 1
+#endif
+#endif
+#ifndef DAEMON_INSTRUMENTED
+#define DAEMON_INSTRUMENTED 0
+#endif
+
 enum { DAEMON_WAIT_MS = 30000 /* sanitizers and a busy machine included */, DAEMON_MAX_WORKERS = 32 };
 
 struct daemon_fixture {
