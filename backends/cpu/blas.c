@@ -196,7 +196,6 @@ const char *blas_description(void)
 
 void blas_forget(void)
 {
-    if (blas.handle)
-        (void)dlclose(blas.handle);
+    /* Not closed: OpenBLAS keeps memory and thread state that outlive its mapping. */
     memset(&blas, 0, sizeof blas);
 }

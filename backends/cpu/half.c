@@ -50,6 +50,11 @@ static void convert(const struct cpu_device *dev, struct job *j)
     parallel_for(dev->base.info.threads, j->o->count, parallel_grain(2), convert_range, j);
 }
 
+static void *copy_of(const struct operand *o, const struct eo_launch *l)
+{
+    return o->count > 0 ? (char *)l->workspace + o->offset : NULL;
+}
+
 static int half_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     const struct half *h = l->state;
@@ -57,12 +62,12 @@ static int half_run(struct cpu_device *dev, const struct eo_launch *l, struct eo
     struct eo_launch twin = {.node = &h->twin, .workspace = l->workspace, .state = h->kernel.state};
     for (int i = 0; i < h->twin.n_in; i++) {
         const struct operand *o = &h->in[i];
-        twin.in[i] = o->widened ? (char *)l->workspace + o->offset : l->in[i];
+        twin.in[i] = o->widened ? copy_of(o, l) : l->in[i];
         if (o->widened)
             convert(dev, &(struct job){o, twin.in[i], l->in[i], 4, 2});
     }
     for (int i = 0; i < h->twin.n_out; i++)
-        twin.out[i] = h->out[i].widened ? (char *)l->workspace + h->out[i].offset : l->out[i];
+        twin.out[i] = h->out[i].widened ? copy_of(&h->out[i], l) : l->out[i];
     int rc = inner->run(dev, &twin, err);
     for (int i = 0; i < h->twin.n_out && rc == EO_OK; i++)
         if (h->out[i].widened)

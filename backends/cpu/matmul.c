@@ -85,12 +85,30 @@ static void tile_pieces(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
+/* Sums of nothing: zeros, or the bias. The operands have no elements to point at. */
+static void run_without_depth(const struct matmul *p, const struct eo_launch *l)
+{
+    for (int64_t i = 0; i < p->n_batch; i++) {
+        char *c = (char *)l->out[0] + i * p->m * p->n * p->size;
+        if (p->has_bias)
+            put_bias(p, l->in[2], c, 0, p->m, 0, p->n);
+        else
+            memset(c, 0, (size_t)(p->m * p->n * p->size));
+    }
+}
+
 static int run_tiles(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
     const struct matmul *p = l->state;
     struct job j = {p, l};
     int64_t pieces = p->pieces_m * p->pieces_n;
+    if (p->n_batch * p->m * p->n == 0)
+        return EO_OK;
+    if (p->k == 0) {
+        run_without_depth(p, l);
+        return EO_OK;
+    }
     /* A multiply-add of a tile costs about a quarter of the unit of parallel.h. */
     int64_t cost = (p->m / p->pieces_m + 1) * (p->n / p->pieces_n + 1) * (p->k + 8) / 4;
     parallel_for(dev->base.info.threads, p->n_batch * pieces, parallel_grain(cost), tile_pieces, &j);

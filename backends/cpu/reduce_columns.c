@@ -222,10 +222,11 @@ int reduce_run_columns(struct cpu_device *dev, const struct eo_launch *l, struct
         parallel_for(threads, r->kept.count * tiles_of(r), parallel_grain(cost), arg_tiles, &f);
         return EO_OK;
     }
-    f.means = l->workspace;
-    f.cells = (union reduce_cell *)l->workspace + (r->op == EO_OP_VARIANCE ? r->n_out : 0);
-    if (r->n_strips == 1)
-        f.cells = NULL;
+    /* The workspace holds the means, then the cells; either can be missing. */
+    bool has_means = r->op == EO_OP_VARIANCE;
+    f.means = has_means ? l->workspace : NULL;
+    if (r->n_strips > 1)
+        f.cells = (union reduce_cell *)l->workspace + (has_means ? r->n_out : 0);
     run_pass(&f, threads);
     if (r->op == EO_OP_VARIANCE) {
         f.squares = true;

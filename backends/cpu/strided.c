@@ -170,12 +170,12 @@ static void run_strips(void *context, int64_t begin, int64_t end, int thread)
 
 void strided_run(const struct strided *s, int threads, void *dst, const void *src)
 {
-    struct job j = {s, (char *)dst + s->dst_first * (int64_t)s->size,
-                    (const char *)src + s->src_first * (int64_t)s->size};
     const struct space *p = &s->space;
     int64_t count = space_count(p);
     if (count == 0)
         return;
+    struct job j = {s, (char *)dst + s->dst_first * (int64_t)s->size,
+                    (const char *)src + s->src_first * (int64_t)s->size};
     if (p->n_dims == 0) {
         memcpy(j.dst, j.src, s->size);
     } else if (s->tile_dim >= 0) {

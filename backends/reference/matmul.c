@@ -93,7 +93,8 @@ static void all_products(const struct eo_launch *l, const struct eo_matmul_shape
     const struct eo_tensor_desc *da = l->node->in[0], *db = l->node->in[1];
     const void *bias = l->node->n_in == 3 ? l->in[2] : NULL;
     struct eo_tensor_desc batch_a = batch_of(da), batch_b = batch_of(db);
-    union wide *a = l->workspace, *b = a + eo_tensor_desc_count(da);
+    union wide nothing, *a = l->workspace ? l->workspace : &nothing; /* k can be 0 */
+    union wide *b = a + eo_tensor_desc_count(da);
     widen(a, l->in[0], da);
     widen(b, l->in[1], db);
     struct walk w;

@@ -141,7 +141,7 @@ double element_value(enum eo_dtype dtype, const void *data, int64_t i)
 /* value is in the range of dtype; fractions are cut off for integers. */
 void set_element(enum eo_dtype dtype, void *data, int64_t i, double value)
 {
-    uint64_t bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
+    uint64_t bits = 0;
     size_t size = eo_dtype_size(dtype);
     switch (dtype) {
     case EO_FLOAT32:
@@ -157,6 +157,7 @@ void set_element(enum eo_dtype dtype, void *data, int64_t i, double value)
         ((uint16_t *)data)[i] = eo_bfloat_from_double(value);
         return;
     default:
+        bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
         memcpy((char *)data + (size_t)i * size, &bits, size);
         return;
     }

@@ -50,24 +50,30 @@ struct memory {
     void *in[EO_MAX_INPUTS], *out[EO_MAX_OUTPUTS], *workspace;
 };
 
+/* Memory with guard bytes behind it; NULL for nothing, as backend.h allows. */
 static void *device_block(struct eo_device *dev, uint64_t bytes)
 {
     struct eo_error err;
     void *p = NULL;
     unsigned char guard[GUARD_BYTES];
+    if (bytes == 0)
+        return NULL;
     memset(guard, GUARD, sizeof guard);
     ASSERT_OK(dev->backend->alloc(dev, bytes + GUARD_BYTES, &p, &err));
     ASSERT_OK(dev->backend->copy_in(dev, (char *)p + bytes, guard, sizeof guard, &err));
     return p;
 }
 
-static void check_guard(struct eo_device *dev, const void *p, uint64_t bytes, const char *what)
+static void check_and_free_block(struct eo_device *dev, void *p, uint64_t bytes, const char *what)
 {
     struct eo_error err;
     unsigned char guard[GUARD_BYTES];
+    if (!p)
+        return;
     ASSERT_OK(dev->backend->copy_out(dev, guard, (const char *)p + bytes, sizeof guard, &err));
     for (int i = 0; i < GUARD_BYTES; i++)
         CHECK(guard[i] == GUARD, "%s: byte %d behind a result was written", what, i);
+    dev->backend->free(dev, p, bytes + GUARD_BYTES);
 }
 
 static void allocate(struct eo_device *dev, const struct run *r, int share, uint64_t workspace, struct memory *m)
@@ -80,27 +86,18 @@ static void allocate(struct eo_device *dev, const struct run *r, int share, uint
     }
     for (int o = 0; o < r->n_out; o++)
         m->out[o] = o == 0 && share >= 0 ? m->in[share] : device_block(dev, eo_tensor_desc_bytes(&r->out[o]));
-    m->workspace = workspace > 0 ? device_block(dev, workspace) : NULL;
+    m->workspace = device_block(dev, workspace);
 }
 
 static void check_and_free(struct eo_device *dev, const struct run *r, int share, uint64_t workspace, struct memory *m)
 {
     const char *what = r->op ? r->op->name : "fused";
-    for (int o = 0; o < r->n_out; o++) {
-        uint64_t bytes = eo_tensor_desc_bytes(&r->out[o]);
-        if (o == 0 && share >= 0)
-            continue;
-        check_guard(dev, m->out[o], bytes, what);
-        dev->backend->free(dev, m->out[o], bytes + GUARD_BYTES);
-    }
-    for (int i = 0; i < r->n_in; i++) {
-        check_guard(dev, m->in[i], eo_tensor_desc_bytes(&r->in[i]), what);
-        dev->backend->free(dev, m->in[i], eo_tensor_desc_bytes(&r->in[i]) + GUARD_BYTES);
-    }
-    if (m->workspace) {
-        check_guard(dev, m->workspace, workspace, what);
-        dev->backend->free(dev, m->workspace, workspace + GUARD_BYTES);
-    }
+    for (int o = 0; o < r->n_out; o++)
+        if (o != 0 || share < 0)
+            check_and_free_block(dev, m->out[o], eo_tensor_desc_bytes(&r->out[o]), what);
+    for (int i = 0; i < r->n_in; i++)
+        check_and_free_block(dev, m->in[i], eo_tensor_desc_bytes(&r->in[i]), what);
+    check_and_free_block(dev, m->workspace, workspace, what);
 }
 
 static int launch(struct eo_device *dev, const struct eo_node_view *node, const struct eo_kernel *k,

@@ -138,9 +138,6 @@ static void LOCAL(column_panel)(const struct vector_product *p, int64_t k_first,
 
 void VECTOR_ISA(LOCAL(product_tile))(const struct vector_product *p)
 {
-    if (p->k == 0 && !p->accumulate)
-        for (int64_t i = 0; i < p->m; i++)
-            memset((T *)p->c + i * p->c_row, 0, (size_t)p->n * sizeof(T));
     for (int64_t k_first = 0; k_first < p->k; k_first += DEPTH) {
         int64_t depth = p->k - k_first < DEPTH ? p->k - k_first : DEPTH;
         for (int64_t column = 0; column < p->n; column += LOCAL(columns))

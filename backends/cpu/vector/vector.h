@@ -98,7 +98,7 @@ struct vector_random {
 };
 
 /* C (m,n) = or += A (m,k) B (k,n), any strides for A and B (in elements), rows of C contiguous. Sums run over k in
- * order. */
+ * order; k >= 1. */
 struct vector_product {
     int64_t m, n, k;
     const void *a, *b;
