@@ -14,7 +14,7 @@
 enum { LOG_CHUNK = 256 << 10 };
 
 struct job_watcher {
-    struct job_watcher *next;
+    struct job_watcher *next, **link; /* of the job's list */
     struct job *job;
     struct request *request;
     struct connection_waiter waiter;
@@ -22,7 +22,6 @@ struct job_watcher {
     bool reading; /* a chunk of the log is being read on another thread */
     bool closed;  /* the connection went away while reading */
     uint64_t state_seen, progress_seen;
-    uint64_t round;    /* of job_watch_kick */
     uint64_t log_at;   /* next byte to send */
     uint64_t log_end;  /* without follow: where to stop */
     uint64_t read_end; /* what may be read now */
@@ -34,12 +33,9 @@ struct job_watcher {
 
 static void unlink_watcher(struct job_watcher *w)
 {
-    struct job_watcher **at = &w->job->watchers;
-    while (*at != NULL && *at != w) {
-        at = &(*at)->next;
-    }
-    if (*at == w) {
-        *at = w->next;
+    *w->link = w->next;
+    if (w->next != NULL) {
+        w->next->link = w->link;
     }
 }
 
@@ -270,32 +266,22 @@ int job_watch_start(struct job *j, struct request *r, struct eo_error *err)
     w->log_end = j->log_bytes;
     w->state_seen = UINT64_MAX; /* the present state comes first */
     w->next = j->watchers;
+    w->link = &j->watchers;
+    if (w->next != NULL) {
+        w->next->link = &w->next;
+    }
     j->watchers = w;
     request_on_close(r, on_close, w);
     pump(w);
     return EO_OK;
 }
 
-/* The next watcher that this round has not seen. Sending may close a connection and free other watchers on the way, so
- * no pointer into the list survives a step. */
-static struct job_watcher *next_of_round(struct job *j, uint64_t round)
-{
-    struct job_watcher *w = j->watchers;
-    while (w != NULL && w->round == round) {
-        w = w->next;
-    }
-    if (w != NULL) {
-        w->round = round;
-    }
-    return w;
-}
-
-/* A step may let the last watcher, and with it the job, go. */
+/* A step may let its own watcher go, and with the last one the job; no other, for streams call back from the loop. */
 void job_watch_kick(struct job *j)
 {
-    const uint64_t round = ++j->watch_round;
     job_ref(j);
-    for (struct job_watcher *w = next_of_round(j, round); w != NULL; w = next_of_round(j, round)) {
+    for (struct job_watcher *next, *w = j->watchers; w != NULL; w = next) {
+        next = w->next;
         pump(w);
     }
     job_unref(j);
@@ -303,17 +289,20 @@ void job_watch_kick(struct job *j)
 
 void job_watch_fail(struct job *j, const struct eo_error *err)
 {
-    const uint64_t round = ++j->watch_round;
-    job_ref(j);
-    for (struct job_watcher *w = next_of_round(j, round); w != NULL; w = next_of_round(j, round)) {
+    struct job_watcher *w = j->watchers;
+    j->watchers = NULL;
+    while (w != NULL) {
+        struct job_watcher *next = w->next;
+        w->next = NULL; /* a list of its own */
+        w->link = &w->next;
         request_fail(w->request, err);
         if (w->reading) {
             w->closed = true; /* read_done frees it */
         } else {
             free_watcher(w);
         }
+        w = next;
     }
-    job_unref(j);
 }
 
 bool job_watch_settled(const struct job *j)

@@ -53,7 +53,6 @@ struct job {
     bool log_busy;
     uint64_t log_dropped;
     struct job_watcher *watchers;
-    uint64_t watch_round;
     /* at most one of these while it is starting or running; run belongs to the others when they are there */
     struct rank_run *run;
     struct coordinator *coordinator;

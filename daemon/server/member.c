@@ -501,8 +501,9 @@ static int find_member(struct jobs *js, const struct request *r, struct member *
     }
     struct job *j = jobs_by_id(js, id);
     if (j != NULL && j->is_member && j->member == NULL && j->member_epoch == epoch && j->record->error.code != 0) {
+        const int code = j->record->error.code;
         *err = j->record->error; /* it ended before it was asked to begin */
-        return err->code;
+        return code;
     }
     if (j == NULL || j->member == NULL) {
         char quoted[48];

@@ -59,6 +59,16 @@ void stream_hub_uncork(struct stream_hub *h)
 
 /* ---- the end ---- */
 
+/* What is said when there is no memory for more: also then the owner hears of it from the loop. */
+static struct eo_error no_memory = {.code = EO_E_NO_MEMORY, .message = "no memory", .rank = -1};
+
+static void free_why(struct eo_error *why)
+{
+    if (why != &no_memory) {
+        free(why);
+    }
+}
+
 static void run_broken(void *ctx)
 {
     struct stream *s = ctx;
@@ -67,7 +77,7 @@ static void run_broken(void *ctx)
     if (why && s->watch) { /* not closed meanwhile */
         s->callbacks.broken(s->callbacks.ctx, why);
     }
-    free(why);
+    free_why(why);
 }
 
 /* Tells the owner from the loop, never from inside a call of the owner's. */
@@ -80,12 +90,11 @@ void stream_fail(struct stream *s, const struct eo_error *why)
     loop_watch_set(s->watch, 0);
     loop_timer_stop(s->timer);
     s->why = malloc(sizeof(*s->why));
-    if (!s->why) {
-        static struct eo_error no_memory = {.code = EO_E_NO_MEMORY, .message = "no memory", .rank = -1};
-        s->callbacks.broken(s->callbacks.ctx, &no_memory);
-        return;
+    if (s->why) {
+        *s->why = *why;
+    } else {
+        s->why = &no_memory;
     }
-    *s->why = *why;
     s->broken_call = (struct loop_call){.fn = run_broken, .ctx = s};
     loop_post(s->hub->loop, &s->broken_call);
 }
@@ -101,7 +110,7 @@ static void free_chunk(struct stream_chunk *c)
 static void run_free(void *ctx)
 {
     struct stream *s = ctx;
-    free(s->why);
+    free_why(s->why);
     s->why = NULL;
     if (s->free_fn) {
         s->free_fn(s->free_ctx);
