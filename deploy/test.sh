@@ -151,7 +151,7 @@ check minimal-clang clang
 check dev gcc
 
 if ((full)); then
-  [[ -d build/dev ]] && stage test-dev-all run_tests dev-all -L integration
+  [[ -d build/dev ]] && stage test-dev-all run_tests dev-all
   check tsan gcc
   if command -v clang >/dev/null; then
     stage build-fuzz configure_and_build fuzz && stage fuzz fuzz_for_a_while
