@@ -498,6 +498,7 @@ static int open_state(struct jobs *js, struct eo_error *err)
 static void stop_module(void *state)
 {
     struct jobs *js = state;
+    struct eo_error ends = {0};
     offer_again(js, UINT64_MAX - REWRITE_MS); /* the last chance */
     js->stopped = true;
     loop_timer_free(js->schedule_timer);
@@ -510,10 +511,12 @@ static void stop_module(void *state)
     }
     journal_close(js->journal);
     js->journal = NULL;
+    EO_RAISE(&ends, EO_E_SHUTTING_DOWN, "this daemon is shutting down");
     while (js->list != NULL) {
         struct job *j = js->list;
         js->list = j->next;
         j->forgotten = true;
+        job_watch_fail(j, &ends); /* answered before, by the server, and so not told by their connections */
         job_unref(j);
     }
     release_table(js);

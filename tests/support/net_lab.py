@@ -226,7 +226,7 @@ class Lab:
                         os.kill(pid, signal.SIGKILL)
             text = d.log()
             if re.search(r"ERROR: \w+Sanitizer|runtime error:", text):
-                failures.append("everyod %s: a sanitizer reports\n%s" % (d.name, text[-6000:]))
+                failures.append("everyod %s: a sanitizer reports\n%s" % (d.name, text[-20000:]))
         if kind is not None and kind is not Skip:
             for d in self.daemons:
                 sys.stderr.write("--- log of %s\n%s\n" % (d.name, d.log()[-6000:]))
