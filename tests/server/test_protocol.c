@@ -206,8 +206,10 @@ START_TEST(bare_connections_are_silent)
         struct raw_client c;
         connect_to(&c);
         raw_close(&c);
+        if (i % 20 == 19) { /* the daemon takes 40: let it notice these before the next */
+            live_expect_descriptors(before);
+        }
     }
-    live_expect_descriptors(before);
     ck_assert(!daemon_logged(&d, " warn "));
     live_ping();
     live_stop();
