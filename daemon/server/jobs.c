@@ -113,7 +113,7 @@ bool job_dir(const struct job *j, char out[JOBS_DIR_SIZE])
 {
     const char *state = j->jobs->server->state_dir;
     int n = j->is_member
-                ? snprintf(out, JOBS_DIR_SIZE, "%s/members/%s-%016" PRIx64, state, j->record->id, j->member_epoch)
+                ? snprintf(out, JOBS_DIR_SIZE, "%s/members/%s-%016" PRIx64, state, j->record->id, j->member_number)
                 : snprintf(out, JOBS_DIR_SIZE, "%s/jobs/%s", state, j->record->id);
     return n > 0 && n < JOBS_DIR_SIZE;
 }

@@ -59,6 +59,7 @@ struct job {
     struct member *member;
     bool is_member;
     uint64_t member_epoch;
+    uint64_t member_number;               /* names its directory: a rank that was prepared again finds an empty one */
     char coordinator_host[JOB_HOST_SIZE]; /* members: who leads */
     uint64_t not_before_ms;               /* monotonic; a job that was refused or failed tries again then */
     uint32_t refusals;
@@ -75,6 +76,7 @@ struct jobs {
     bool drained_posted;
     uint32_t n_running; /* slots taken, members included */
     uint32_t n_claims;  /* jobs of several hosts that are on their way to a slot here */
+    uint64_t n_members; /* prepared so far */
     bool draining, stopped, scheduling;
 };
 

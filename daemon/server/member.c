@@ -379,6 +379,7 @@ static struct job *add_job(struct jobs *js, struct prepare *p)
     if (j != NULL) {
         j->is_member = true;
         j->member_epoch = p->epoch;
+        j->member_number = ++js->n_members;
         j->durable = true;
         eo_copy_text(j->coordinator_host, sizeof j->coordinator_host, rec->hosts[0]);
     }

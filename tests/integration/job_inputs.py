@@ -180,6 +180,12 @@ def peers_that_misbehave():
                     p.close()
                 expect(net_lab.wait_gone([reply["pid"]], 10), "the reserved worker stays after", end)
                 p.close()
+            # Prepared again at once: what the last rank left is removed meanwhile, and not under the new one.
+            for _ in range(25):
+                with d.connect(role="peer", node="f" * 32) as p:
+                    pid = p.call("peer.prepare", ok)["pid"]
+                    p.call("peer.abort", {"job": "1" * 32, "epoch": 5, "error": {"code": 1011, "message": "no"}})
+                    expect(net_lab.wait_gone([pid], 10), "the aborted worker stays")
             job = c.submit(digits(epochs=1), CSV)
             expect(c.wait_end(job)["state"] == "succeeded", "the slot is free again")
             expect(c.call("job.list")["total"] == 1, "nothing is remembered of them")
