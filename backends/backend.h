@@ -83,8 +83,9 @@ struct eo_launch {
     const struct eo_node_view *node;
     void *in[EO_MAX_INPUTS];
     void *out[EO_MAX_OUTPUTS];
-    void *workspace; /* choice.workspace_bytes, 64-byte aligned */
-    void *state;     /* choice.state */
+    void *workspace;               /* choice.workspace_bytes, 64-byte aligned */
+    void *state;                   /* choice.state */
+    struct eo_tensor_desc *actual; /* DATA_SHAPE rows: receives the real shape of output 0, else NULL */
 };
 
 /* Runs or queues one kernel. Raises BAD_VALUE for data it must refuse (an index out of range), BACKEND_FAILED. */

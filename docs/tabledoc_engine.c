@@ -28,7 +28,7 @@ static void op_list(FILE *out, bool internal)
             fprintf(out, "| [%s](#%s)(%s) | ", op->name, op->name, op_text_call(op, text, sizeof text));
         }
         tabledoc_cell(out, op->summary);
-        fprintf(out, " | %s | ", op->has_gradient ? "yes" : "no");
+        fprintf(out, " | %s | ", op_text_gradient(op->gradient));
         tabledoc_cell(out, op->onnx);
         fputs(" |\n", out);
     }
@@ -47,7 +47,9 @@ static void op_attributes(FILE *out, const struct eo_op_schema *op)
         op_text_fallback(a, fallback, sizeof fallback);
         const char *value = strncmp(fallback, "default ", 8) == 0 ? fallback + 8 : fallback;
         fprintf(out, "| `%s` | %s | %s | ", a->name, op_text_kind(a->kind), value);
-        if (a->kind == EO_ATTR_BOOL || a->kind == EO_ATTR_DTYPE) {
+        if (a->kind == EO_ATTR_CHOICE) {
+            fputs(op_text_choices(a, range, sizeof range), out);
+        } else if (a->kind == EO_ATTR_BOOL || a->kind == EO_ATTR_DTYPE || a->kind == EO_ATTR_TEXT) {
             fputs("-", out);
         } else {
             fputs(tabledoc_range(a->min, a->max, range, sizeof range), out);
@@ -92,10 +94,12 @@ static void op_section(FILE *out, const struct eo_op_schema *op)
     op_attributes(out, op);
     fprintf(out, "\n- dtypes: %s; %s\n", eo_dtype_set_text(op->dtypes, text, sizeof text),
             op_text_rule(op->dtype_rule));
-    if (op->n_outputs != 1) {
+    if ((op->flags & EO_OPF_OUTPUTS_BY_SIZES) != 0) {
+        fputs("- outputs: one per entry of `sizes`\n", out);
+    } else if (op->n_outputs != 1) {
         fprintf(out, "- outputs: %d\n", op->n_outputs);
     }
-    fprintf(out, "- gradient: %s%s\n", op->has_gradient ? "yes" : "no",
+    fprintf(out, "- gradient: %s%s\n", op_text_gradient(op->gradient),
             (op->flags & EO_OPF_COMPOSITE) != 0 ? "; composite, defined by its lowering to other operations" : "");
     op_properties(out, op);
     if (op->rtol > 0) {

@@ -8,11 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const kind_text[] = {[EO_ATTR_INT] = "an integer",
-                                        [EO_ATTR_FLOAT] = "a number",
-                                        [EO_ATTR_BOOL] = "true or false",
-                                        [EO_ATTR_INTS] = "a list of integers",
-                                        [EO_ATTR_DTYPE] = "a dtype"};
+static const char *const kind_text[] = {[EO_ATTR_INT] = "an integer",     [EO_ATTR_FLOAT] = "a number",
+                                        [EO_ATTR_BOOL] = "true or false", [EO_ATTR_INTS] = "a list of integers",
+                                        [EO_ATTR_DTYPE] = "a dtype",      [EO_ATTR_CHOICE] = "a word",
+                                        [EO_ATTR_TEXT] = "a text"};
 
 const char *eo_attr_kind_text(enum eo_attr_kind kind)
 {
@@ -44,6 +43,74 @@ static bool int_in_range(const struct eo_attr_schema *s, int64_t v)
 static bool float_in_range(const struct eo_attr_schema *s, double v)
 {
     return isnan(v) ? isinf(s->min) && isinf(s->max) : v >= s->min && v <= s->max;
+}
+
+bool eo_attr_choice(const struct eo_attr_schema *s, int64_t index, char *out, size_t size)
+{
+    const char *word = s->choices;
+
+    if (index < 0) {
+        return false;
+    }
+    for (int64_t i = 0; i < index && word != NULL; i++) {
+        word = strchr(word, '|');
+        word = word != NULL ? word + 1 : NULL;
+    }
+    if (word == NULL) {
+        return false;
+    }
+    (void)snprintf(out, size, "%.*s", (int)strcspn(word, "|"), word);
+    return true;
+}
+
+static bool choice_index(const struct eo_attr_schema *s, const char *word, size_t length, int64_t *out)
+{
+    const char *at = s->choices;
+
+    for (int64_t i = 0; length > 0; i++) {
+        size_t n = strcspn(at, "|");
+
+        if (n == length && memcmp(at, word, n) == 0) {
+            *out = i;
+            return true;
+        }
+        if (at[n] == '\0') {
+            break;
+        }
+        at += n + 1;
+    }
+    return false;
+}
+
+static int raise_choice(const struct eo_attr_schema *s, const char *given, struct eo_error *err)
+{
+    char list[128];
+    size_t used = 0;
+
+    for (const char *c = s->choices; *c != '\0' && used + 5 < sizeof(list); c++) {
+        used += (size_t)snprintf(list + used, sizeof(list) - used, *c == '|' ? ", " : "%c", *c);
+    }
+    return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute %s is %s, must be one of %s", s->name, given, list);
+}
+
+static int check_choice(const struct eo_attr_schema *s, const struct eo_attr_value *v, struct eo_error *err)
+{
+    char word[32];
+
+    if (eo_attr_choice(s, v->i, word, sizeof(word))) {
+        return EO_OK;
+    }
+    snprintf(word, sizeof(word), "number %" PRId64, v->i);
+    return raise_choice(s, word, err);
+}
+
+static int check_text(const struct eo_attr_schema *s, const struct eo_attr_value *v, struct eo_error *err)
+{
+    if (v->n > EO_MAX_TEXT || v->text[v->n] != '\0' || strlen(v->text) != v->n) {
+        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute %s must be a text of at most %d bytes without NUL", s->name,
+                        EO_MAX_TEXT);
+    }
+    return EO_OK;
 }
 
 static int check_one(const struct eo_op_schema *op, const struct eo_attr_schema *s, const struct eo_attr_value *v,
@@ -89,6 +156,12 @@ static int check_one(const struct eo_op_schema *op, const struct eo_attr_schema 
             }
         }
         break;
+    case EO_ATTR_CHOICE:
+        code = check_choice(s, v, err);
+        break;
+    case EO_ATTR_TEXT:
+        code = check_text(s, v, err);
+        break;
     }
     if (code != EO_OK) {
         eo_error_at_op(err, op->name, NULL);
@@ -114,25 +187,40 @@ void eo_attrs_default(const struct eo_op_schema *op, struct eo_attrs *out)
     for (int i = 0; i < op->n_attrs; i++) {
         if (op->attrs[i].kind == EO_ATTR_FLOAT) {
             out->v[i].f = op->attrs[i].fallback;
-        } else if (op->attrs[i].kind != EO_ATTR_INTS) {
+        } else if (op->attrs[i].kind != EO_ATTR_INTS && op->attrs[i].kind != EO_ATTR_TEXT) {
             out->v[i].i = (int64_t)op->attrs[i].fallback;
         }
     }
 }
 
-bool eo_attr_value_equal(const struct eo_attr_schema *s, const struct eo_attr_value *a, const struct eo_attr_value *b)
+const void *eo_attr_value_data(enum eo_attr_kind kind, const struct eo_attr_value *v, size_t *out_size)
 {
-    switch (s->kind) {
+    switch (kind) {
     case EO_ATTR_FLOAT: /* by bits: -0 and 0 differ, a NaN equals itself */
-        return memcmp(&a->f, &b->f, sizeof(a->f)) == 0;
+        *out_size = sizeof(v->f);
+        return &v->f;
     case EO_ATTR_INTS:
-        return a->n == b->n && memcmp(a->ints, b->ints, a->n * sizeof(a->ints[0])) == 0;
+        *out_size = EO_MIN(v->n, EO_MAX_INTS) * sizeof(v->ints[0]);
+        return v->ints;
+    case EO_ATTR_TEXT:
+        *out_size = EO_MIN(v->n, EO_MAX_TEXT);
+        return v->text;
     case EO_ATTR_INT:
     case EO_ATTR_BOOL:
     case EO_ATTR_DTYPE:
+    case EO_ATTR_CHOICE:
         break;
     }
-    return a->i == b->i;
+    *out_size = sizeof(v->i);
+    return &v->i;
+}
+
+bool eo_attr_value_equal(const struct eo_attr_schema *s, const struct eo_attr_value *a, const struct eo_attr_value *b)
+{
+    size_t size_a, size_b;
+    const void *data_a = eo_attr_value_data(s->kind, a, &size_a), *data_b = eo_attr_value_data(s->kind, b, &size_b);
+
+    return size_a == size_b && memcmp(data_a, data_b, size_a) == 0;
 }
 
 bool eo_attrs_equal(const struct eo_op_schema *op, const struct eo_attrs *a, const struct eo_attrs *b)
@@ -195,6 +283,29 @@ int eo_attr_need(const struct eo_op_schema *op, const char *name, unsigned kinds
     return EO_OK;
 }
 
+int eo_attr_read_text(const struct eo_op_schema *op, int index, const char *text, size_t length,
+                      struct eo_attr_value *out, struct eo_error *err)
+{
+    const struct eo_attr_schema *s = &op->attrs[index];
+    char quoted[96];
+    int rc = EO_OK;
+
+    if (s->kind == EO_ATTR_CHOICE && !choice_index(s, text, length, &out->i)) {
+        rc = raise_choice(s, eo_quote(text, length, quoted, sizeof(quoted)), err);
+    } else if (s->kind == EO_ATTR_TEXT && (length > EO_MAX_TEXT || memchr(text, '\0', length) != NULL)) {
+        rc = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute %s has %zu bytes; at most %d are possible, none of them NUL",
+                      s->name, length, EO_MAX_TEXT);
+    } else if (s->kind == EO_ATTR_TEXT) {
+        memcpy(out->text, text, length);
+        out->text[length] = '\0';
+        out->n = (uint8_t)length;
+    }
+    if (rc != EO_OK) {
+        eo_error_at_op(err, op->name, NULL);
+    }
+    return rc;
+}
+
 int eo_attr_store(const struct eo_op_schema *op, struct eo_attrs *a, int index, const struct eo_attr_value *v,
                   struct eo_error *err)
 {
@@ -242,6 +353,26 @@ int eo_attrs_set_ints(const struct eo_op_schema *op, struct eo_attrs *a, const c
         memcpy(value.ints, v, (size_t)n * sizeof(*v));
     }
     return eo_attr_store(op, a, i, &value, err);
+}
+
+int eo_attrs_set_text(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, const char *text,
+                      struct eo_error *err)
+{
+    struct eo_attr_value value = {0};
+    size_t length = strlen(text);
+    int i, rc = eo_attr_need(op, name, 1U << EO_ATTR_CHOICE | 1U << EO_ATTR_TEXT, &i, err);
+
+    if (rc == EO_OK) {
+        rc = eo_attr_read_text(op, i, text, length, &value, err);
+    }
+    return rc != EO_OK ? rc : eo_attr_store(op, a, i, &value, err);
+}
+
+const char *eo_attr_text(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name)
+{
+    int i = eo_attr_index(op, name);
+
+    return i < 0 ? "" : a->v[i].text;
 }
 
 int64_t eo_attr_int(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name)

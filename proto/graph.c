@@ -1,5 +1,7 @@
 #include "proto/graph.h"
 
+#include "proto/attrs.h"
+
 #include "proto/base/checked.h"
 #include "proto/base/text.h"
 
@@ -259,19 +261,18 @@ static void clean_attrs(const struct eo_op_schema *op, const struct eo_attrs *fr
     for (int i = 0; i < op->n_attrs; i++) {
         const struct eo_attr_value *v = &from->v[i];
 
-        switch (op->attrs[i].kind) {
-        case EO_ATTR_FLOAT:
+        enum eo_attr_kind kind = op->attrs[i].kind;
+
+        if (kind == EO_ATTR_FLOAT) {
             out->v[i].f = isnan(v->f) ? (double)NAN : v->f;
-            break;
-        case EO_ATTR_INTS:
+        } else if (kind == EO_ATTR_INTS || kind == EO_ATTR_TEXT) {
+            size_t size;
+            const void *data = eo_attr_value_data(kind, v, &size);
+
             out->v[i].n = v->n;
-            memcpy(out->v[i].ints, v->ints, v->n * sizeof(v->ints[0]));
-            break;
-        case EO_ATTR_INT:
-        case EO_ATTR_BOOL:
-        case EO_ATTR_DTYPE:
+            memcpy(out->v[i].ints, data, size);
+        } else {
             out->v[i].i = v->i;
-            break;
         }
     }
 }
@@ -362,7 +363,7 @@ static void name_node(const struct eo_graph *g, const struct eo_op_schema *op, s
 static int add_op(struct eo_graph *g, const struct eo_op_schema *op, const eo_value *in, int n_in,
                   const struct eo_attrs *attrs, eo_value *out, struct eo_error *err)
 {
-    struct eo_graph_node node = {.kind = EO_NODE_OP, .op = op, .n_outputs = op->n_outputs};
+    struct eo_graph_node node = {.kind = EO_NODE_OP, .op = op};
     struct eo_tensor_desc descs[EO_MAX_OUTPUTS];
     eo_value first;
     void *inputs;
@@ -378,6 +379,7 @@ static int add_op(struct eo_graph *g, const struct eo_op_schema *op, const eo_va
         rc = take(g, (uint64_t)n_in * sizeof(*in), &inputs, err);
     }
     if (rc == EO_OK) {
+        node.n_outputs = (uint32_t)eo_op_n_outputs(op, node.attrs);
         rc = reserve_node(g, node.n_outputs, err);
     }
     if (rc != EO_OK) {

@@ -73,7 +73,8 @@ int eo_graph_state(struct eo_graph *g, const char *name, const struct eo_tensor_
                    struct eo_error *err);
 int eo_graph_constant(struct eo_graph *g, const struct eo_tensor_desc *desc, const void *data, eo_value *out,
                       struct eo_error *err); /* copies data; BAD_VALUE for a bool byte that is not 0 or 1 */
-/* Adds an op node; runs eo_op_infer; out receives op->n_outputs values. attrs NULL = defaults. */
+/* Adds an op node; runs eo_op_infer; out has room for EO_MAX_OUTPUTS values and receives those of the node. attrs NULL
+ * = defaults. */
 int eo_graph_add(struct eo_graph *g, enum eo_op op, const eo_value *in, int n_in, const struct eo_attrs *attrs,
                  eo_value *out, struct eo_error *err);
 int eo_graph_output(struct eo_graph *g, const char *name, eo_value value, struct eo_error *err);

@@ -22,6 +22,8 @@
 #define ATTR_INTS_NEEDED(...) +1
 #define ATTR_DTYPE(...) +1
 #define ATTR_DTYPE_NEEDED(...) +1
+#define ATTR_CHOICE(...) +1
+#define ATTR_TEXT(...) +1
 enum {
 #define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, ...) N_ATTRS_##NAME = 0 attrs,
 #include "proto/tables/ops.def"
@@ -35,6 +37,8 @@ enum {
 #undef ATTR_INTS_NEEDED
 #undef ATTR_DTYPE
 #undef ATTR_DTYPE_NEEDED
+#undef ATTR_CHOICE
+#undef ATTR_TEXT
 
 #define EO_OP(name, NAME, id, summary, inputs, n_out, ...)                                                             \
     _Static_assert((id) > 0 && (id) <= UINT16_MAX, "wire id of " #name);                                               \
@@ -64,8 +68,12 @@ enum {
 #define ATTR_INTS_NEEDED(name, min, max, help) ATTR(name, EO_ATTR_INTS, true, 0, min, max, help)
 #define ATTR_DTYPE(name, fallback, help) ATTR(name, EO_ATTR_DTYPE, false, EO_##fallback, 1, EO_DTYPE_LIMIT - 1, help)
 #define ATTR_DTYPE_NEEDED(name, help) ATTR(name, EO_ATTR_DTYPE, true, EO_DTYPE_NONE, 1, EO_DTYPE_LIMIT - 1, help)
-#define GRAD true
-#define NO_GRAD false
+#define ATTR_CHOICE(name_, choices_, help_)                                                                            \
+    {.name = #name_, .kind = EO_ATTR_CHOICE, .max = 255, .choices = (choices_), .help = (help_)},
+#define ATTR_TEXT(name, help) ATTR(name, EO_ATTR_TEXT, false, 0, 0, 0, help)
+#define GRAD EO_GRADIENT_RULE
+#define BY_LOWERING EO_GRADIENT_LOWERING
+#define NO_GRAD EO_GRADIENT_NONE
 #define LOWERED EO_OPF_COMPOSITE
 #define PRIMITIVE EO_OPF_NONE
 #define STABLE EO_STABLE
@@ -93,7 +101,7 @@ static const struct eo_op_schema rows[EO_OP_COUNT] = {
                       .dtypes = EO_SET_##dtypes_,                                                                      \
                       .dtype_rule = EO_RULE_##rule,                                                                    \
                       .infer = eo_infer_##infer_,                                                                      \
-                      .has_gradient = (grad),                                                                          \
+                      .gradient = (grad),                                                                              \
                       .autocast = EO_CAST_##autocast_,                                                                 \
                       .properties = (props),                                                                           \
                       .flags = (flags_) | (lower),                                                                     \
@@ -194,6 +202,9 @@ uint64_t eo_op_table_hash(void)
             snprintf(text, sizeof(text), "%d %d %.17g %.17g %.17g", (int)a->kind, a->required, a->fallback, a->min,
                      a->max);
             h = hash_text(hash_text(h, a->name), text);
+            if (a->choices != NULL) {
+                h = hash_text(h, a->choices);
+            }
         }
     }
     return h;
@@ -244,8 +255,27 @@ static int check_arity(const struct eo_op_schema *op, int n_in, struct eo_error 
                     op->max_inputs == 1 ? "" : "s", n_in);
 }
 
+int eo_op_n_outputs(const struct eo_op_schema *op, const struct eo_attrs *attrs)
+{
+    int n = op->n_outputs;
+
+    if ((op->flags & EO_OPF_OUTPUTS_BY_SIZES) != 0) {
+        (void)eo_attr_ints(op, attrs, "sizes", &n);
+    }
+    return n <= EO_MAX_OUTPUTS ? n : 0;
+}
+
+static int check_outputs(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_error *err)
+{
+    if (eo_op_n_outputs(op, attrs) > 0) {
+        return EO_OK;
+    }
+    return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute sizes must have 1 to %d entries: one per output",
+                    EO_MAX_OUTPUTS);
+}
+
 /* The dtype rules other than OWN. The operand that decides is input 0; the index operand of INDEX is input 1. */
-static int apply_dtype_rule(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+static int apply_dtype_rule(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int n_out,
                             struct eo_tensor_desc *out, struct eo_error *err)
 {
     int rc = EO_OK;
@@ -262,7 +292,7 @@ static int apply_dtype_rule(const struct eo_op_schema *op, const struct eo_tenso
             rc = eo_shape_need_same_dtype(op, in, n_in, 0, i, err);
         }
     }
-    for (int i = 0; i < op->n_outputs; i++) {
+    for (int i = 0; i < n_out; i++) {
         out[i].dtype = op->dtype_rule == EO_RULE_COMPARE ? EO_BOOL : in[0]->dtype;
     }
     return rc;
@@ -283,12 +313,15 @@ static int infer(const struct eo_op_schema *op, const struct eo_tensor_desc *con
         rc = eo_attrs_check(op, attrs, err);
     }
     if (rc == EO_OK) {
-        rc = apply_dtype_rule(op, in, n_in, out, err);
+        rc = check_outputs(op, attrs, err);
+    }
+    if (rc == EO_OK) {
+        rc = apply_dtype_rule(op, in, n_in, eo_op_n_outputs(op, attrs), out, err);
     }
     if (rc == EO_OK) {
         rc = op->infer(op, in, n_in, attrs, out, err);
     }
-    for (int i = 0; i < op->n_outputs && rc == EO_OK; i++) {
+    for (int i = 0; rc == EO_OK && i < eo_op_n_outputs(op, attrs); i++) {
         rc = eo_tensor_desc_check(&out[i], err);
     }
     return rc;
@@ -307,7 +340,7 @@ int eo_op_infer(const struct eo_op_schema *op, const struct eo_tensor_desc *cons
     }
     rc = infer(op, in, n_in, attrs, result, err);
     if (rc == EO_OK) {
-        memcpy(out, result, op->n_outputs * sizeof(*out));
+        memcpy(out, result, (size_t)eo_op_n_outputs(op, attrs) * sizeof(*out));
         return EO_OK;
     }
     eo_error_at_op(err, op->name, NULL);

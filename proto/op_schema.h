@@ -5,7 +5,14 @@
 
 #include "proto/tensor_desc.h"
 
-enum { EO_MAX_ATTRS = 6, EO_MAX_INTS = 16, EO_MAX_OUTPUTS = 4, EO_MAX_INPUTS = 64 /* variadic ops */ };
+enum {
+    EO_MAX_ATTRS = 8,
+    EO_MAX_INTS = 16,
+    EO_MAX_TEXT = 127, /* bytes of a text attribute */
+    EO_MAX_OUTPUTS = 16,
+    EO_MAX_NAMED_INPUTS = 10,
+    EO_MAX_INPUTS = 64 /* variadic ops */
+};
 
 enum eo_op {
     EO_OP_NONE = 0,
@@ -14,22 +21,34 @@ enum eo_op {
     EO_OP_COUNT
 };
 
-enum eo_attr_kind { EO_ATTR_INT, EO_ATTR_FLOAT, EO_ATTR_BOOL, EO_ATTR_INTS, EO_ATTR_DTYPE };
+enum eo_attr_kind {
+    EO_ATTR_INT,
+    EO_ATTR_FLOAT,
+    EO_ATTR_BOOL,
+    EO_ATTR_INTS,
+    EO_ATTR_DTYPE,
+    EO_ATTR_CHOICE, /* one word of a list, held as its index */
+    EO_ATTR_TEXT
+};
 
 struct eo_attr_schema {
     const char *name;
     enum eo_attr_kind kind;
     bool required;
-    double fallback; /* INT, FLOAT, BOOL, DTYPE default; an INTS default is the empty list */
-    double min, max; /* INT and FLOAT values, each entry of INTS; NaN passes only -inf..inf */
+    double fallback;     /* INT, FLOAT, BOOL, DTYPE, CHOICE default; of INTS the empty list, of TEXT the empty text */
+    double min, max;     /* INT and FLOAT values, each entry of INTS; NaN passes only -inf..inf */
+    const char *choices; /* CHOICE: "first|second|third" */
     const char *help;
 };
 
 struct eo_attr_value {
-    int64_t i; /* INT, BOOL (0/1), DTYPE */
+    int64_t i; /* INT, BOOL (0/1), DTYPE, CHOICE (index of the word) */
     double f;  /* FLOAT */
-    uint8_t n; /* INTS */
-    int64_t ints[EO_MAX_INTS];
+    uint8_t n; /* entries of INTS, bytes of TEXT */
+    union {
+        int64_t ints[EO_MAX_INTS];
+        char text[EO_MAX_TEXT + 1]; /* UTF-8 without NUL inside, NUL-terminated */
+    };
 };
 
 /* Attribute values in the order of the row's schema. Start from eo_attrs_default. */
@@ -60,6 +79,12 @@ enum eo_dtype_rule {
     EO_RULE_OWN    /* the row's infer function decides everything */
 };
 
+enum eo_gradient {
+    EO_GRADIENT_NONE,
+    EO_GRADIENT_RULE,    /* daemon/engine/grad/ holds it */
+    EO_GRADIENT_LOWERING /* the gradient of the row's lowering */
+};
+
 enum eo_autocast { EO_CAST_REDUCED, EO_CAST_FLOAT32, EO_CAST_FOLLOWS };
 enum eo_stability { EO_STABLE, EO_EXPERIMENTAL };
 
@@ -78,11 +103,13 @@ enum eo_property {
 
 enum eo_op_flags {
     EO_OPF_NONE = 0,
-    EO_OPF_COMPOSITE = 1, /* has a lowering to primitives (daemon/engine/lower.c) */
-    EO_OPF_INTERNAL = 2,  /* made by passes and the trainer only; refused from the wire */
-    EO_OPF_RANDOM = 4,    /* reads an rng operand (int64 [3]: seed, step, row offset; philox.h) */
-    EO_OPF_VARIADIC = 8,  /* min_inputs..EO_MAX_INPUTS inputs */
-    EO_OPF_REDUCTION = 16 /* tolerance grows with the number of summed elements */
+    EO_OPF_COMPOSITE = 1,         /* defined by a lowering to primitives (daemon/engine/lower/) */
+    EO_OPF_INTERNAL = 2,          /* made by passes and the trainer only; refused from the wire */
+    EO_OPF_RANDOM = 4,            /* reads an rng operand (int64 [3]: seed, step, row offset; philox.h) */
+    EO_OPF_VARIADIC = 8,          /* min_inputs..EO_MAX_INPUTS inputs */
+    EO_OPF_REDUCTION = 16,        /* tolerance grows with the number of summed elements */
+    EO_OPF_OUTPUTS_BY_SIZES = 32, /* one output per entry of the attribute `sizes` (eo_op_n_outputs) */
+    EO_OPF_DATA_SHAPE = 64 /* infer gives the largest possible result, the kernel the real shape; never inside a plan */
 };
 
 struct eo_op_schema;
@@ -97,12 +124,12 @@ struct eo_op_schema {
     uint16_t wire_id;
     const char *summary;
     uint8_t min_inputs, max_inputs, n_outputs, n_attrs;
-    const char *input_names[6]; /* of variadic ops: the first one stands for all */
+    const char *input_names[EO_MAX_NAMED_INPUTS]; /* of variadic ops: the first one stands for all */
     struct eo_attr_schema attrs[EO_MAX_ATTRS];
     eo_dtype_set dtypes;
     enum eo_dtype_rule dtype_rule;
     eo_infer_fn infer;
-    bool has_gradient; /* daemon/engine/grad/ holds the rule; a test checks both ways */
+    enum eo_gradient gradient;
     enum eo_autocast autocast;
     uint32_t properties;
     uint32_t flags;
@@ -126,6 +153,9 @@ double eo_op_tolerance(const struct eo_op_schema *op, enum eo_dtype dtype, int64
 
 void eo_attrs_default(const struct eo_op_schema *op, struct eo_attrs *out);
 int eo_attr_index(const struct eo_op_schema *op, const char *name); /* -1 when there is none */
+/* Number of outputs of a call: n_outputs, or as many as the attribute `sizes` has entries (0 when there are too many).
+ */
+int eo_op_n_outputs(const struct eo_op_schema *op, const struct eo_attrs *attrs);
 /* Setters by name; BAD_ATTRIBUTE for an unknown name, wrong kind or out-of-range value. */
 int eo_attrs_set_int(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, int64_t v,
                      struct eo_error *err); /* INT, BOOL, DTYPE */
@@ -133,20 +163,27 @@ int eo_attrs_set_float(const struct eo_op_schema *op, struct eo_attrs *a, const 
                        struct eo_error *err);
 int eo_attrs_set_ints(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, const int64_t *v, int n,
                       struct eo_error *err);
+int eo_attrs_set_text(const struct eo_op_schema *op, struct eo_attrs *a, const char *name, const char *text,
+                      struct eo_error *err); /* CHOICE by its word, TEXT */
+/* Word number `index` of a CHOICE attribute, in out; false when there is none. */
+bool eo_attr_choice(const struct eo_attr_schema *s, int64_t index, char *out, size_t size);
 /* All values against the row: ranges, needed dtypes, list lengths. eo_op_infer runs it first. */
 int eo_attrs_check(const struct eo_op_schema *op, const struct eo_attrs *a, struct eo_error *err);
 bool eo_attrs_equal(const struct eo_op_schema *op, const struct eo_attrs *a, const struct eo_attrs *b); /* by bits */
 /* Getters for code that knows its row; a wrong name is a bug and gives 0. */
-int64_t eo_attr_int(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
+int64_t eo_attr_int(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name); /* CHOICE: the index */
+const char *eo_attr_text(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
 double eo_attr_float(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name);
 const int64_t *eo_attr_ints(const struct eo_op_schema *op, const struct eo_attrs *a, const char *name, int *out_n);
 
-/* Wire form: map name -> value; dtype by name. Missing ones take the default; unknown or missing required: error. */
+/* Wire form: map name -> value; dtypes and choices by name. Missing ones take the default; unknown or missing required:
+ * error. */
 void eo_attrs_pack(struct eo_bytes *b, const struct eo_op_schema *op, const struct eo_attrs *a);
 int eo_attrs_unpack(const struct eo_item *map, const struct eo_op_schema *op, struct eo_attrs *out,
                     struct eo_error *err);
 
-/* Arity, dtype rule, then the row's infer: the one check both client and daemon run before anything executes. */
+/* Arity, dtype rule, then the row's infer: the one check both client and daemon run before anything executes. out has
+ * room for EO_MAX_OUTPUTS descriptors and receives eo_op_n_outputs. */
 int eo_op_infer(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
                 const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);
 /* Reduction axes attribute -> normalised ascending axes (empty list = all). */

@@ -69,6 +69,8 @@ int eo_tensor_desc_unpack(const struct eo_item *map, struct eo_tensor_desc *out,
 
 static void pack_value(struct eo_bytes *b, const struct eo_attr_schema *s, const struct eo_attr_value *v)
 {
+    char word[32];
+
     switch (s->kind) {
     case EO_ATTR_INT:
         eo_pack_i64(b, v->i);
@@ -84,6 +86,13 @@ static void pack_value(struct eo_bytes *b, const struct eo_attr_schema *s, const
         break;
     case EO_ATTR_INTS:
         eo_pack_i64_array(b, v->ints, v->n);
+        break;
+    case EO_ATTR_CHOICE:
+        (void)eo_attr_choice(s, v->i, word, sizeof(word));
+        eo_pack_str(b, word);
+        break;
+    case EO_ATTR_TEXT:
+        eo_pack_str(b, v->text);
         break;
     }
 }
@@ -153,8 +162,16 @@ static bool read_value(const struct eo_item *it, enum eo_attr_kind kind, struct 
         return eo_item_as_f64(it, &v->f);
     case EO_ATTR_INTS:
         return read_ints(it, v);
+    case EO_ATTR_CHOICE:
+    case EO_ATTR_TEXT: /* eo_attr_read_text says more */
+        break;
     }
     return false;
+}
+
+static bool is_text(enum eo_attr_kind kind)
+{
+    return kind == EO_ATTR_CHOICE || kind == EO_ATTR_TEXT;
 }
 
 /* Stores one key, value pair of the map; seen gets its bit. */
@@ -183,6 +200,10 @@ static int unpack_pair(const struct eo_item *key, const struct eo_item *value, c
         return rc;
     }
     *seen |= 1U << index;
+    if (is_text(op->attrs[index].kind) && eo_item_as_str(value, &text, &length)) {
+        rc = eo_attr_read_text(op, index, text, length, &v, err);
+        return rc != EO_OK ? rc : eo_attr_store(op, out, index, &v, err);
+    }
     if (!read_value(value, op->attrs[index].kind, &v)) {
         return wrong_kind(op, &op->attrs[index], err);
     }

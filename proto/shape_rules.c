@@ -75,9 +75,8 @@ int eo_shape_need_same_dtype(const struct eo_op_schema *op, const struct eo_tens
     return code;
 }
 
-/* Operand i has exactly this rank. */
-static int need_rank(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i, int rank,
-                     struct eo_error *err)
+int eo_shape_need_rank(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i, int rank,
+                       struct eo_error *err)
 {
     char name[24];
     int code;
@@ -91,8 +90,8 @@ static int need_rank(const struct eo_op_schema *op, const struct eo_tensor_desc 
     return code;
 }
 
-static int need_same_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like,
-                           int i, struct eo_error *err)
+int eo_shape_need_same(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like, int i,
+                       struct eo_error *err)
 {
     char a[24], b[24];
     int code, dim = -1;
@@ -111,9 +110,8 @@ static int need_same_shape(const struct eo_op_schema *op, const struct eo_tensor
 
 /* ---- creation ---- */
 
-/* The shape and dtype attributes of a creating row become the output. */
-static int created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,
-                   struct eo_error *err)
+int eo_shape_created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,
+                     struct eo_error *err)
 {
     enum eo_dtype dtype = (enum eo_dtype)eo_attr_int(op, attrs, "dtype");
     const int64_t *shape;
@@ -145,12 +143,11 @@ int eo_infer_full(const struct eo_op_schema *op, const struct eo_tensor_desc *co
         return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute value is %.17g, which is not a value of %s", value,
                         eo_dtype_name(dtype));
     }
-    return created(op, attrs, out, err);
+    return eo_shape_created(op, attrs, out, err);
 }
 
-/* The rng operand: int64 [3] = seed, step, row offset (philox.h). */
-static int need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
-                    struct eo_error *err)
+int eo_shape_need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                      struct eo_error *err)
 {
     int code = eo_shape_need_dtype(op, in, n_in, i, EO_SET_INT64, err);
 
@@ -166,7 +163,7 @@ int eo_infer_uniform(const struct eo_op_schema *op, const struct eo_tensor_desc 
                      const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
     double low = eo_attr_float(op, attrs, "low"), high = eo_attr_float(op, attrs, "high");
-    int rc = need_rng(op, in, n_in, 0, err);
+    int rc = eo_shape_need_rng(op, in, n_in, 0, err);
 
     if (rc != EO_OK) {
         return rc;
@@ -175,15 +172,15 @@ int eo_infer_uniform(const struct eo_op_schema *op, const struct eo_tensor_desc 
         return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute low is %g and high is %g: %s", low, high,
                         low > high ? "low must not be above high" : "the range is wider than a float64");
     }
-    return created(op, attrs, out, err);
+    return eo_shape_created(op, attrs, out, err);
 }
 
 int eo_infer_normal(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
-    int rc = need_rng(op, in, n_in, 0, err);
+    int rc = eo_shape_need_rng(op, in, n_in, 0, err);
 
-    return rc != EO_OK ? rc : created(op, attrs, out, err);
+    return rc != EO_OK ? rc : eo_shape_created(op, attrs, out, err);
 }
 
 /* ---- element-wise ---- */
@@ -357,11 +354,11 @@ int eo_infer_linear(const struct eo_op_schema *op, const struct eo_tensor_desc *
                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
     const struct eo_tensor_desc *x = in[0], *weight = in[1], *bias = in[2];
-    int rc = need_rank(op, in, n_in, 1, 2, err);
+    int rc = eo_shape_need_rank(op, in, n_in, 1, 2, err);
 
     EO_UNUSED(attrs);
     if (rc == EO_OK) {
-        rc = need_rank(op, in, n_in, 2, 1, err);
+        rc = eo_shape_need_rank(op, in, n_in, 2, 1, err);
     }
     if (rc != EO_OK) {
         return rc;
@@ -535,11 +532,11 @@ int eo_infer_cross_entropy(const struct eo_op_schema *op, const struct eo_tensor
                            const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
     const struct eo_tensor_desc *logits = in[0], *targets = in[1];
-    int rc = need_rank(op, in, n_in, 0, 2, err);
+    int rc = eo_shape_need_rank(op, in, n_in, 0, 2, err);
 
     EO_UNUSED(attrs);
     if (rc == EO_OK) {
-        rc = need_rank(op, in, n_in, 1, 1, err);
+        rc = eo_shape_need_rank(op, in, n_in, 1, 1, err);
     }
     if (rc != EO_OK) {
         return rc;
@@ -563,7 +560,7 @@ int eo_infer_cross_entropy(const struct eo_op_schema *op, const struct eo_tensor
 int eo_infer_dropout(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
                      const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
-    int rc = need_rng(op, in, n_in, 1, err);
+    int rc = eo_shape_need_rng(op, in, n_in, 1, err);
 
     if (rc != EO_OK) {
         return rc;
@@ -584,7 +581,7 @@ int eo_infer_sum_squares(const struct eo_op_schema *op, const struct eo_tensor_d
 
     EO_UNUSED(attrs);
     if (rc == EO_OK) {
-        rc = need_rank(op, in, n_in, 0, 1, err);
+        rc = eo_shape_need_rank(op, in, n_in, 0, 1, err);
     }
     return rc != EO_OK ? rc : eo_tensor_desc_init(out, EO_FLOAT64, NULL, 0, err);
 }
@@ -597,21 +594,21 @@ static int update_shapes(const struct eo_op_schema *op, const struct eo_tensor_d
     int last = n_in - 1, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
 
     if (rc == EO_OK) {
-        rc = need_rank(op, in, n_in, 0, 1, err);
+        rc = eo_shape_need_rank(op, in, n_in, 0, 1, err);
     }
     for (int i = 1; i < last && rc == EO_OK; i++) {
         bool empty = in[i]->n_dims == 1 && in[i]->shape[0] == 0;
 
         rc = eo_shape_need_same_dtype(op, in, n_in, 0, i, err);
         if (rc == EO_OK && !(empty && (optional & 1U << i) != 0)) {
-            rc = need_same_shape(op, in, n_in, 0, i, err);
+            rc = eo_shape_need_same(op, in, n_in, 0, i, err);
         }
     }
     if (rc == EO_OK) {
         rc = eo_shape_need_dtype(op, in, n_in, last, EO_DTYPE_BIT(EO_FLOAT64), err);
     }
     if (rc == EO_OK) {
-        rc = need_rank(op, in, n_in, last, 1, err);
+        rc = eo_shape_need_rank(op, in, n_in, last, 1, err);
     }
     if (rc == EO_OK && in[last]->shape[0] < n_scalars) {
         rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s needs %d scalars, not %" PRId64, op->name, n_scalars,

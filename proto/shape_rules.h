@@ -5,19 +5,12 @@
 
 #include "proto/op_schema.h"
 
-/* The list of infer functions: eo_infer_<x>, all of type eo_infer_fn. A row that names another one does not compile. */
-/* clang-format off */
-#define EO_FOR_EACH_INFER(X)                                                                                           \
-    X(full) X(uniform) X(normal) X(elementwise) X(clip) X(cast) X(where)                                               \
-    X(matmul) X(linear) X(reduce) X(reduce_some) X(arg_reduce) X(along_axis)                                           \
-    X(reshape) X(transpose) X(expand) X(concatenate) X(slice) X(slice_scatter) X(gather) X(scatter_add) X(one_hot)     \
-    X(cross_entropy) X(dropout) X(sum_squares) X(sgd_update) X(adam_update)
-/* clang-format on */
-#define EO_DECLARE_INFER(x)                                                                                            \
-    int eo_infer_##x(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,                  \
-                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);
-EO_FOR_EACH_INFER(EO_DECLARE_INFER)
-#undef EO_DECLARE_INFER
+/* The infer functions, of type eo_infer_fn: one per name in the column `infer`. Rows of one kind share theirs, so that
+ * some are declared more than once. */
+#define EO_OP(name_, NAME, id_, summary_, inputs_, n_out_, attrs_, dtypes_, rule_, infer_, ...)                        \
+    int eo_infer_##infer_(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,             \
+                          const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err);
+#include "proto/tables/ops.def"
 
 /* ---- what rules share: errors that show the operands ---- */
 
@@ -30,6 +23,24 @@ int eo_shape_need_dtype(const struct eo_op_schema *op, const struct eo_tensor_de
                         eo_dtype_set set, struct eo_error *err);
 int eo_shape_need_same_dtype(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like,
                              int i, struct eo_error *err);
+
+/* Operand i of exactly this rank / of the shape of operand `like`; SHAPE_MISMATCH otherwise. */
+int eo_shape_need_rank(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i, int rank,
+                       struct eo_error *err);
+int eo_shape_need_same(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like, int i,
+                       struct eo_error *err);
+/* The rng operand: int64 [3] = seed, step, row offset (philox.h). */
+int eo_shape_need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                      struct eo_error *err);
+/* The attributes shape and dtype of a creating row become the output. */
+int eo_shape_created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,
+                     struct eo_error *err);
+
+/* Whether optional operand i is there: it was passed and is not the hole, shape [0]. */
+static inline bool eo_input_given(const struct eo_tensor_desc *const *in, int n_in, int i)
+{
+    return i < n_in && !(in[i]->n_dims == 1 && in[i]->shape[0] == 0);
+}
 
 /* ---- geometry for kernels: only for operands that eo_op_infer accepted ---- */
 

@@ -60,17 +60,14 @@ static struct element dot(struct side a, struct side b, int64_t k, enum eo_dtype
     return element_signed((int64_t)total);
 }
 
-/* One (m,k) @ (k,n) product, with bias (n) added in float64 where there is one. */
-static void product(const struct eo_matmul_shape *s, struct side a, struct side b, const void *bias, void *out,
-                    int64_t first, enum eo_dtype dtype)
+/* One (m,k) @ (k,n) product. */
+static void product(const struct eo_matmul_shape *s, struct side a, struct side b, void *out, int64_t first,
+                    enum eo_dtype dtype)
 {
     for (int64_t i = 0; i < s->m; i++)
         for (int64_t j = 0; j < s->n; j++) {
             struct side row = {a.data + i * a.row, a.row, a.col}, col = {b.data + j * b.col, b.row, b.col};
-            struct element e = dot(row, col, s->k, eo_dtype_kind(dtype));
-            if (bias)
-                e.v.f += element_get_float(bias, dtype, j);
-            element_set(out, dtype, first + i * s->n + j, e);
+            element_set(out, dtype, first + i * s->n + j, dot(row, col, s->k, eo_dtype_kind(dtype)));
         }
 }
 
@@ -91,7 +88,6 @@ static int64_t matrix_size(const struct eo_tensor_desc *desc)
 static void all_products(const struct eo_launch *l, const struct eo_matmul_shape *s, bool transpose_a, bool transpose_b)
 {
     const struct eo_tensor_desc *da = l->node->in[0], *db = l->node->in[1];
-    const void *bias = l->node->n_in == 3 ? l->in[2] : NULL;
     struct eo_tensor_desc batch_a = batch_of(da), batch_b = batch_of(db);
     union wide nothing, *a = l->workspace ? l->workspace : &nothing; /* k can be 0 */
     union wide *b = a + eo_tensor_desc_count(da);
@@ -104,7 +100,7 @@ static void all_products(const struct eo_launch *l, const struct eo_matmul_shape
     for (; walk_more(&w); walk_next(&w)) {
         struct side side_a = side_of(a + w.offset[0] * matrix_size(da), da, transpose_a, true);
         struct side side_b = side_of(b + w.offset[1] * matrix_size(db), db, transpose_b, false);
-        product(s, side_a, side_b, bias, l->out[0], w.linear * s->m * s->n, da->dtype);
+        product(s, side_a, side_b, l->out[0], w.linear * s->m * s->n, da->dtype);
     }
 }
 
@@ -116,15 +112,5 @@ int reference_matmul(const struct eo_launch *l, struct eo_error *err)
     int rc = eo_matmul_shape(l->node->op, l->node->in[0], l->node->in[1], transpose_a, transpose_b, &s, err);
     if (rc == EO_OK)
         all_products(l, &s, transpose_a, transpose_b);
-    return rc;
-}
-
-/* x (..., I), weight (I, O), bias (O) */
-int reference_linear(const struct eo_launch *l, struct eo_error *err)
-{
-    struct eo_matmul_shape s;
-    int rc = eo_matmul_shape(l->node->op, l->node->in[0], l->node->in[1], false, false, &s, err);
-    if (rc == EO_OK)
-        all_products(l, &s, false, false);
     return rc;
 }

@@ -15,8 +15,13 @@ static const struct {
     reference_fn run;
     const char *name;
 } kernels[EO_OP_COUNT] = {
-#define EO_OP(name, NAME, ...) [EO_OP_##NAME] = {reference_##name, "reference." #name},
+#define PRIMITIVE(name) reference_##name, "reference." #name
+#define LOWERED(name) NULL, NULL
+#define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, lower, ...)                    \
+    [EO_OP_##NAME] = {lower(name)},
 #include "proto/tables/ops.def"
+#undef PRIMITIVE
+#undef LOWERED
 };
 
 static void set_fact(struct eo_backend_facts *facts, enum eo_fact fact, const char *why)
@@ -32,7 +37,7 @@ static void reference_probe(struct eo_backend_facts *out)
     set_fact(out, EO_FACT_INITIALISED, "needs no runtime");
     set_fact(out, EO_FACT_HARDWARE, "any processor");
     set_fact(out, EO_FACT_BUILT, "part of every build");
-    set_fact(out, EO_FACT_SUPPORTED, "every operation with every dtype of its row; no fused programs");
+    set_fact(out, EO_FACT_SUPPORTED, "every primitive operation with every dtype of its row; no fused programs");
 }
 
 static int reference_device_count(void)
@@ -89,9 +94,11 @@ static uint32_t in_place_mask(const struct eo_node_view *node)
 static int reference_select(struct eo_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                             struct eo_error *err)
 {
-    if (node->fused) {
-        int rc = EO_RAISE(err, EO_E_UNSUPPORTED, "the reference backend runs no fused programs");
-        eo_error_detail(err, "reference: declines every fused program, so that each operation is checked by itself.");
+    if (node->fused || !kernels[node->op->op].run) {
+        int rc = EO_RAISE(err, EO_E_UNSUPPORTED, "the reference backend runs no %s",
+                          node->fused ? "fused programs" : "composite operations");
+        eo_error_detail(err, "reference: declines what is fused or composite, so that each operation is checked by "
+                             "itself.");
         eo_error_at_device(err, "reference", dev->info.name);
         return rc;
     }
@@ -99,7 +106,7 @@ static int reference_select(struct eo_device *dev, const struct eo_node_view *no
     out->run = reference_launch;
     out->name = kernels[node->op->op].name;
     out->in_place = in_place_mask(node);
-    if (node->op->op == EO_OP_MATMUL || node->op->op == EO_OP_LINEAR)
+    if (node->op->op == EO_OP_MATMUL)
         out->workspace_bytes = matmul_workspace(node);
     return EO_OK;
 }

@@ -26,9 +26,13 @@ static void print_one(const struct eo_op_schema *op, const struct eo_item *suppo
     print_dtypes(op);
     for (int i = 0; i < op->n_attrs; i++) {
         const struct eo_attr_schema *a = &op->attrs[i];
-        printf("  %-11s %s, %s: %s\n", a->name, op_text_kind(a->kind), op_text_fallback(a, text, sizeof text), a->help);
+        printf("  %-11s %s, %s: %s", a->name, op_text_kind(a->kind), op_text_fallback(a, text, sizeof text), a->help);
+        if (a->choices != NULL) {
+            printf(" (%s)", op_text_choices(a, text, sizeof text));
+        }
+        putchar('\n');
     }
-    printf("  gradient    %s\n", op->has_gradient ? "yes" : "no");
+    printf("  gradient    %s\n", op_text_gradient(op->gradient));
     printf("  onnx        %s\n", op->onnx[0] != '\0' ? op->onnx : "-");
     printf("  stability   %s since %s\n", op_text_stability(op->stability), op->since);
     if (supported != NULL) {
@@ -47,6 +51,7 @@ static void print_one(const struct eo_op_schema *op, const struct eo_item *suppo
 
 static void op_json(struct eo_json *j, const struct eo_op_schema *op, const struct eo_item *supported)
 {
+    char text[128];
     eo_json_begin_object(j);
     eo_json_kv_string(j, "name", op->name);
     eo_json_kv_string(j, "summary", op->summary);
@@ -68,11 +73,14 @@ static void op_json(struct eo_json *j, const struct eo_op_schema *op, const stru
         eo_json_kv_string(j, "name", op->attrs[i].name);
         eo_json_kv_string(j, "kind", op_text_kind(op->attrs[i].kind));
         eo_json_kv_bool(j, "required", op->attrs[i].required);
+        if (op->attrs[i].choices != NULL) {
+            eo_json_kv_string(j, "choices", op_text_choices(&op->attrs[i], text, sizeof text));
+        }
         eo_json_kv_string(j, "help", op->attrs[i].help);
         eo_json_end_object(j);
     }
     eo_json_end_array(j);
-    eo_json_kv_bool(j, "gradient", op->has_gradient);
+    eo_json_kv_bool(j, "gradient", op->gradient != EO_GRADIENT_NONE);
     eo_json_kv_string(j, "onnx", op->onnx[0] != '\0' ? op->onnx : NULL);
     eo_json_kv_string(j, "stability", op_text_stability(op->stability));
     eo_json_kv_string(j, "since", op->since);

@@ -24,7 +24,7 @@ static int fail(const struct cursor *c, const char *what)
     char quoted[100];
     EO_RAISE(c->err, EO_E_BAD_ATTRIBUTE, "%s at %s", what, eo_quote(c->at, strlen(c->at), quoted, sizeof quoted));
     eo_error_at_op(c->err, c->op->name, "");
-    eo_error_hint(c->err, "Write attributes as name=value, separated by commas; lists as [1,2,3].");
+    eo_error_hint(c->err, "Write attributes as name=value, separated by commas; lists as [1,2,3], texts as \"...\".");
     return EO_E_BAD_ATTRIBUTE;
 }
 
@@ -69,11 +69,19 @@ static int read_list(struct cursor *c, const char *name, struct eo_attrs *out)
     return eo_attrs_set_ints(c->op, out, name, values, n, c->err);
 }
 
+static bool takes_text(const struct eo_op_schema *op, int index)
+{
+    return index >= 0 && (op->attrs[index].kind == EO_ATTR_CHOICE || op->attrs[index].kind == EO_ATTR_TEXT);
+}
+
 static int set_word(struct cursor *c, const char *name, const char *word, struct eo_attrs *out)
 {
     int64_t i = 0;
     double f = 0;
     int index = eo_attr_index(c->op, name);
+    if (takes_text(c->op, index)) {
+        return eo_attrs_set_text(c->op, out, name, word, c->err);
+    }
     bool wants_float = index >= 0 && c->op->attrs[index].kind == EO_ATTR_FLOAT;
     if (strcmp(word, "true") == 0 || strcmp(word, "false") == 0) {
         return eo_attrs_set_int(c->op, out, name, word[0] == 't', c->err);
@@ -88,6 +96,22 @@ static int set_word(struct cursor *c, const char *name, const char *word, struct
         return eo_attrs_set_float(c->op, out, name, f, c->err);
     }
     return fail(c, "the value is no number, bool, dtype or list");
+}
+
+/* "..." without escapes: what a text attribute holds. */
+static int read_quoted(struct cursor *c, const char *name, struct eo_attrs *out)
+{
+    char text[EO_MAX_TEXT + 1];
+    size_t length = strcspn(c->at + 1, "\"");
+    if (c->at[1 + length] != '"') {
+        return fail(c, "the text does not end");
+    }
+    if (length >= sizeof text) {
+        return fail(c, "the text is too long");
+    }
+    (void)snprintf(text, sizeof text, "%.*s", (int)length, c->at + 1);
+    c->at += length + 2;
+    return eo_attrs_set_text(c->op, out, name, text, c->err);
 }
 
 static int read_pair(struct cursor *c, bool *seen, struct eo_attrs *out)
@@ -113,6 +137,9 @@ static int read_pair(struct cursor *c, bool *seen, struct eo_attrs *out)
     }
     if (*c->at == '[') {
         return read_list(c, name, out);
+    }
+    if (*c->at == '"') {
+        return read_quoted(c, name, out);
     }
     if (!read_word(c, "+-._", word, sizeof word)) {
         return fail(c, "a value is expected");

@@ -286,9 +286,9 @@ static int infer_op(const struct eo_op_schema *row, const char *attrs_text, cons
     struct eo_tensor_desc in[EO_MAX_INPUTS];
     const struct eo_tensor_desc *in_at[EO_MAX_INPUTS];
     int rc = eo_attrs_text_parse(attrs_text, row, attrs, err);
-    if (rc == EO_OK && (n_inputs < 0 || n_inputs > EO_MAX_INPUTS || n_outputs != row->n_outputs)) {
+    if (rc == EO_OK && (n_inputs < 0 || n_inputs > EO_MAX_INPUTS || n_outputs != eo_op_n_outputs(row, attrs))) {
         rc = EO_RAISE(err, EO_E_BAD_ARITY, "%s makes %d outputs from at most %d inputs, not %d from %d", row->name,
-                      row->n_outputs, row->max_inputs, n_outputs, n_inputs);
+                      eo_op_n_outputs(row, attrs), row->max_inputs, n_outputs, n_inputs);
     }
     for (int i = 0; rc == EO_OK && i < n_inputs; i++) {
         rc = everyo_desc_of(&inputs[i], &in[i], err);

@@ -1,6 +1,7 @@
 #include "daemon/engine/autodiff.h"
 
 #include "daemon/engine/grad/rules.h"
+#include "daemon/engine/lower.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 grad_rule_fn grad_rule(enum eo_op op)
 {
 #define GRAD(name) grad_##name
+#define BY_LOWERING(name) NULL
 #define NO_GRAD(name) NULL
 #define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, ...)                           \
     [EO_OP_##NAME] = grad(name),
@@ -16,18 +18,20 @@ grad_rule_fn grad_rule(enum eo_op op)
 #include "proto/tables/ops.def"
     };
 #undef GRAD
+#undef BY_LOWERING
 #undef NO_GRAD
 
     return op > EO_OP_NONE && op < EO_OP_COUNT ? rules[op] : NULL;
 }
 
 /* One differentiation. Nodes are in topological order, so one walk up marks what depends on wrt and one walk down
- * carries gradients: no recursion, whatever the depth. Values added on the way have larger numbers than n_values. */
+ * carries gradients: no recursion over the graph, whatever its depth. Values added on the way get numbers behind those
+ * of the graph; only those of a lowering that is differentiated itself take part (step_into_lowering). */
 struct tape {
     struct eo_graph *g;
     struct eo_builder b;
     eo_value y;
-    uint32_t n_values; /* of the graph when the differentiation began */
+    uint32_t n_values; /* entries of active and grads */
     bool *active;      /* per value: float, and depends on a wrt (or is one) */
     eo_value *grads;   /* per value: sum of the gradients so far */
 };
@@ -95,14 +99,10 @@ static int check_request(const struct eo_graph *g, eo_value y, eo_value seed, co
     return rc != EO_OK ? rc : check_seed(g, y, seed, err);
 }
 
-static void mark_active(struct tape *t, const eo_value *wrt, int n_wrt)
+/* What of nodes first..end-1 depends on an active value is active. */
+static void spread_active(struct tape *t, uint32_t first, uint32_t end)
 {
-    uint32_t last = t->g->values[t->y].node;
-
-    for (int i = 0; i < n_wrt; i++) {
-        t->active[wrt[i]] = true;
-    }
-    for (uint32_t n = 0; n <= last; n++) {
+    for (uint32_t n = first; n < end; n++) {
         const struct eo_graph_node *node = &t->g->nodes[n];
         bool any = false;
 
@@ -125,6 +125,11 @@ static int no_rule(const struct eo_graph_node *node, uint32_t n, struct eo_error
     return EO_E_NO_GRADIENT;
 }
 
+static void add_grad(struct tape *t, eo_value v, eo_value g)
+{
+    t->grads[v] = t->grads[v] == EO_NO_VALUE ? g : eo_build_binary(&t->b, EO_OP_ADD, t->grads[v], g);
+}
+
 /* Adds what the rule of node made to the gradients of its inputs. */
 static int collect(struct tape *t, const struct eo_graph_node *node, const bool *needs, const eo_value *in_grads)
 {
@@ -137,9 +142,65 @@ static int collect(struct tape *t, const struct eo_graph_node *node, const bool 
         if (!eo_tensor_desc_equal(eo_graph_desc(t->g, v), eo_graph_desc(t->g, g))) {
             return EO_BUG(t->b.err, "gradient rule of %s: input %u has another shape", node->op->name, i);
         }
-        t->grads[v] = t->grads[v] == EO_NO_VALUE ? g : eo_build_binary(&t->b, EO_OP_ADD, t->grads[v], g);
+        add_grad(t, v, g);
     }
     return t->b.status;
+}
+
+/* Room in the tape for all values that the graph has now. */
+static int grow(struct tape *t)
+{
+    uint32_t n = t->g->n_values;
+    bool *active = realloc(t->active, n * sizeof(*active));
+
+    if (active != NULL) {
+        t->active = active;
+    }
+    eo_value *grads = realloc(t->grads, n * sizeof(*grads));
+
+    if (grads != NULL) {
+        t->grads = grads;
+    }
+    if (active == NULL || grads == NULL) {
+        return EO_RAISE(t->b.err, EO_E_NO_MEMORY, "no memory to differentiate a graph of %u values", n);
+    }
+    for (uint32_t v = t->n_values; v < n; v++) {
+        active[v] = false;
+        grads[v] = EO_NO_VALUE;
+    }
+    t->n_values = n;
+    return EO_OK;
+}
+
+static int step_back(struct tape *t, uint32_t n);
+
+/* A composite row without a rule of its own: its lowering is added to the graph and differentiated. What it computes
+ * again is merged with the lowering of the node itself when the graph is compiled. Lowerings nest as deep as rows
+ * lower to composite rows, so the recursion is bounded by the table. */
+static int step_into_lowering(struct tape *t, const struct eo_graph_node *node)
+{
+    eo_value lowered[EO_MAX_OUTPUTS];
+    uint32_t first = t->g->n_nodes, end;
+    int rc = lower_node(&t->b, node, lowered);
+
+    end = t->g->n_nodes;
+    if (rc == EO_OK) {
+        rc = grow(t);
+    }
+    if (rc != EO_OK) {
+        return rc;
+    }
+    spread_active(t, first, end);
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        if (t->grads[node->first_output + o] != EO_NO_VALUE) {
+            add_grad(t, lowered[o], t->grads[node->first_output + o]);
+        }
+    }
+    rc = t->b.status;
+    while (rc == EO_OK && end-- > first) {
+        rc = step_back(t, end);
+    }
+    return rc;
 }
 
 static int step_back(struct tape *t, uint32_t n)
@@ -162,11 +223,14 @@ static int step_back(struct tape *t, uint32_t n)
     if (!flows || !wanted) {
         return EO_OK;
     }
+    t->g->label = node.name;
+    if (node.op->gradient == EO_GRADIENT_LOWERING) {
+        return step_into_lowering(t, &node);
+    }
     rule = grad_rule(node.op->op);
     if (rule == NULL) {
         return no_rule(&node, n, t->b.err);
     }
-    t->g->label = node.name;
     rule(&(struct grad_site){&t->b, &node, &t->grads[node.first_output], needs, in_grads});
     return t->b.status != EO_OK ? t->b.status : collect(t, &node, needs, in_grads);
 }
@@ -189,7 +253,10 @@ static int differentiate(struct tape *t, eo_value seed, const eo_value *wrt, int
     const char *label = t->g->label;
     int rc = EO_OK;
 
-    mark_active(t, wrt, n_wrt);
+    for (int i = 0; i < n_wrt; i++) {
+        t->active[wrt[i]] = true;
+    }
+    spread_active(t, 0, t->g->values[t->y].node + 1);
     if (t->active[t->y]) {
         rc = walk_back(t, seed);
     }

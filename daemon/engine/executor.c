@@ -1,5 +1,6 @@
 #include "daemon/engine/executor.h"
 
+#include "proto/attrs.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>
@@ -241,24 +242,6 @@ static void key_add(struct op_key *k, const void *data, size_t size)
     k->size += size;
 }
 
-static void key_add_attr(struct op_key *k, enum eo_attr_kind kind, const struct eo_attr_value *v)
-{
-    switch (kind) {
-    case EO_ATTR_FLOAT:
-        key_add(k, &v->f, sizeof(v->f));
-        break;
-    case EO_ATTR_INTS:
-        key_add(k, &v->n, sizeof(v->n));
-        key_add(k, v->ints, EO_MIN(v->n, EO_MAX_INTS) * sizeof(v->ints[0]));
-        break;
-    case EO_ATTR_INT:
-    case EO_ATTR_BOOL:
-    case EO_ATTR_DTYPE:
-        key_add(k, &v->i, sizeof(v->i));
-        break;
-    }
-}
-
 static void make_op_key(struct op_key *k, const struct eo_op_schema *op, const struct eo_attrs *attrs,
                         const struct eo_tensor_desc *const *in, int n_in, enum plan_fallback fallback)
 {
@@ -268,7 +251,11 @@ static void make_op_key(struct op_key *k, const struct eo_op_schema *op, const s
     k->size = 0;
     key_add(k, head, sizeof(head));
     for (int i = 0; i < op->n_attrs; i++) {
-        key_add_attr(k, op->attrs[i].kind, &attrs->v[i]);
+        size_t size;
+        const void *data = eo_attr_value_data(op->attrs[i].kind, &attrs->v[i], &size);
+
+        key_add(k, &(unsigned char){(unsigned char)size}, 1);
+        key_add(k, data, size);
     }
     for (int i = 0; i < n_in; i++) {
         key_add(k, &in[i]->dtype, 1);
@@ -294,7 +281,7 @@ static int op_graph(struct eo_graph *g, const struct eo_op_schema *op, const str
     if (rc == EO_OK) {
         rc = eo_graph_add(g, op->op, values, n_in, attrs, results, err);
     }
-    for (int o = 0; rc == EO_OK && o < op->n_outputs; o++) {
+    for (int o = 0; rc == EO_OK && o < eo_op_n_outputs(op, attrs); o++) {
         places[n_in + o] = (struct plan_place){results[o], (uint32_t)(n_in + o), 0};
     }
     return rc;
@@ -310,7 +297,7 @@ static int compile_op(struct executor *x, const struct op_key *key, const struct
                              .inputs = places,
                              .n_inputs = (uint32_t)n_in,
                              .outputs = places + n_in,
-                             .n_outputs = op->n_outputs,
+                             .n_outputs = (uint32_t)eo_op_n_outputs(op, attrs),
                              .fallback = fallback};
     int rc = g == NULL ? EO_RAISE(err, EO_E_NO_MEMORY, "no memory for an operation")
                        : op_graph(g, op, attrs, in, n_in, places, err);
@@ -348,7 +335,7 @@ int executor_run_op(struct executor *x, const struct eo_op_schema *op, const str
         return rc;
     }
     memcpy(buffers, in, (size_t)n_in * sizeof(*buffers));
-    memcpy(buffers + n_in, out, op->n_outputs * sizeof(*buffers));
+    memcpy(buffers + n_in, out, (size_t)eo_op_n_outputs(op, attrs) * sizeof(*buffers));
     if (out_fallback != NULL) {
         (void)eo_copy_text(out_fallback, fallback_size, plan_stats(plan)->fallback_ops);
     }

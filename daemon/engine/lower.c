@@ -1,20 +1,21 @@
 #include "daemon/engine/lower.h"
 
+#include "daemon/engine/lower/rules.h"
+
 typedef void (*lower_fn)(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
 
-#define LOWERED(name) static void lower_##name(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
-#define PRIMITIVE(name)
-#define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, lower, ...) lower(name)
-#include "proto/tables/ops.def"
-#undef LOWERED
-#undef PRIMITIVE
-
-/* x @ weight + bias */
-static void lower_linear(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out)
+eo_value lower_widen(struct eo_builder *b, eo_value v)
 {
-    eo_value product = eo_build_matmul(b, node->inputs[0], node->inputs[1], false, false);
+    enum eo_dtype dtype = (enum eo_dtype)eo_build_desc(b, v)->dtype;
 
-    out[0] = eo_build_binary(b, EO_OP_ADD, product, node->inputs[2]);
+    return dtype == EO_FLOAT16 || dtype == EO_BFLOAT16 ? eo_build_cast(b, v, EO_FLOAT32) : v;
+}
+
+eo_value lower_narrow(struct eo_builder *b, eo_value v, eo_value like)
+{
+    enum eo_dtype dtype = (enum eo_dtype)eo_build_desc(b, like)->dtype;
+
+    return eo_build_desc(b, v)->dtype != dtype ? eo_build_cast(b, v, dtype) : v;
 }
 
 static lower_fn lowering(enum eo_op op)

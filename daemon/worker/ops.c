@@ -48,9 +48,9 @@ static int take_outputs(const struct worker *w, struct operation *o, const struc
     if (code == EO_OK) {
         code = eo_need_array(params, "out", EO_MAX_OUTPUTS, &list, err);
     }
-    if (code == EO_OK && eo_item_count(list) != o->op->n_outputs) {
-        code = EO_RAISE(err, EO_E_INTERNAL, "%s has %u outputs, %zu places were given", o->op->name, o->op->n_outputs,
-                        eo_item_count(list));
+    if (code == EO_OK && (int)eo_item_count(list) != eo_op_n_outputs(o->op, &o->attrs)) {
+        code = EO_RAISE(err, EO_E_INTERNAL, "%s has %d outputs, %zu places were given", o->op->name,
+                        eo_op_n_outputs(o->op, &o->attrs), eo_item_count(list));
     }
     for (size_t i = 0; code == EO_OK && i < eo_item_count(list); i++) {
         code = place_unpack(w, eo_item_at(list, i), eo_tensor_desc_bytes(&o->out_desc[i]), &o->out[i], err);

@@ -2,6 +2,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
+#include "daemon/engine/executor.h"
 #include "tests/support/fake_device.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ int run_init(struct run *r, const struct eo_op_schema *op, const struct eo_attrs
     }
     if (!op)
         return EO_OK;
-    r->n_out = op->n_outputs;
+    r->n_out = eo_op_n_outputs(op, &r->attrs);
     return eo_op_infer(op, pointers, n_in, &r->attrs, r->out, err);
 }
 
@@ -112,6 +113,40 @@ static int launch(struct eo_device *dev, const struct eo_node_view *node, const 
     return rc;
 }
 
+static int fetch(struct eo_device *dev, const struct run *r, const struct memory *m, struct results *out,
+                 struct eo_error *err)
+{
+    int rc = EO_OK;
+    for (int o = 0; rc == EO_OK && o < r->n_out; o++) {
+        uint64_t bytes = eo_tensor_desc_bytes(&r->out[o]);
+        out->out[o] = calloc(1, bytes + 1);
+        CHECK(out->out[o], "no memory");
+        rc = dev->backend->copy_out(dev, out->out[o], m->out[o], bytes, err);
+    }
+    return rc;
+}
+
+/* A composite row that the device does not claim: by its lowering, as the engine runs it. */
+static int run_lowered(struct eo_device *dev, const struct run *r, struct results *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *in[EO_MAX_INPUTS];
+    struct executor *x;
+    struct memory m = {0};
+    CHECK(executor_new(dev, &x, err) == EO_OK, "no executor");
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = &r->in[i];
+    (void)snprintf(out->kernel, sizeof out->kernel, "lowered");
+    allocate(dev, r, -1, 0, &m);
+    int rc = executor_run_op(x, r->op, &r->attrs, in, m.in, r->n_in, m.out, PLAN_STRICT, NULL, 0, err);
+    if (rc == EO_OK && dev->backend->sync)
+        rc = dev->backend->sync(dev, err);
+    if (rc == EO_OK)
+        rc = fetch(dev, r, &m, out, err);
+    executor_free(x);
+    check_and_free(dev, r, -1, 0, &m);
+    return rc;
+}
+
 int run_on(struct eo_device *dev, const struct run *r, int share, struct results *out, struct eo_error *err)
 {
     struct eo_node_view node = {.op = r->op, .attrs = &r->attrs, .fused = r->fused, .n_in = r->n_in, .n_out = r->n_out};
@@ -123,6 +158,8 @@ int run_on(struct eo_device *dev, const struct run *r, int share, struct results
     for (int o = 0; o < r->n_out; o++)
         node.out[o] = &r->out[o];
     int rc = dev->backend->select(dev, &node, &k, err);
+    if (rc == EO_E_UNSUPPORTED && r->op && (r->op->flags & EO_OPF_COMPOSITE))
+        return run_lowered(dev, r, out, err);
     if (rc != EO_OK)
         return rc;
     snprintf(out->kernel, sizeof out->kernel, "%s", k.name);
@@ -130,12 +167,8 @@ int run_on(struct eo_device *dev, const struct run *r, int share, struct results
     CHECK(share < 0 || (k.in_place >> share & 1), "%s does not work in place", k.name);
     allocate(dev, r, share, k.workspace_bytes, &m);
     rc = launch(dev, &node, &k, &m, err);
-    for (int o = 0; rc == EO_OK && o < r->n_out; o++) {
-        uint64_t bytes = eo_tensor_desc_bytes(&r->out[o]);
-        out->out[o] = calloc(1, bytes + 1);
-        CHECK(out->out[o], "no memory");
-        rc = dev->backend->copy_out(dev, out->out[o], m.out[o], bytes, err);
-    }
+    if (rc == EO_OK)
+        rc = fetch(dev, r, &m, out, err);
     check_and_free(dev, r, share, k.workspace_bytes, &m);
     if (k.state_free)
         k.state_free(k.state);

@@ -36,7 +36,8 @@ struct results {
 };
 void results_fini(struct results *r);
 
-/* Selects, copies in, launches, syncs, copies out. share: number of the input whose memory output 0 takes (its kernel
+/* A composite row that the device does not claim runs as its lowering; the reference claims none.
+ * Selects, copies in, launches, syncs, copies out. share: number of the input whose memory output 0 takes (its kernel
  * must offer that), -1 for none. UNSUPPORTED and BAD_VALUE come back as codes; damage behind a result fails the test.
  */
 int run_on(struct eo_device *dev, const struct run *r, int share, struct results *out, struct eo_error *err);

@@ -50,6 +50,9 @@ static inline void op_case_value(const struct eo_attr_schema *s, const char *tex
             text = *end == ',' ? end + 1 : end;
         }
         break;
+    case EO_ATTR_CHOICE:
+    case EO_ATTR_TEXT:
+        ck_abort_msg("%s is set by eo_attrs_set_text", s->name);
     }
 }
 
@@ -68,7 +71,11 @@ static inline struct eo_attrs op_case_attrs(const struct eo_op_schema *op, const
         *equals = '\0';
         i = eo_attr_index(op, word);
         ck_assert_msg(i >= 0, "%s has no attribute %s", op->name, word);
-        op_case_value(&op->attrs[i], equals + 1, &a.v[i]);
+        if (op->attrs[i].kind == EO_ATTR_CHOICE || op->attrs[i].kind == EO_ATTR_TEXT) {
+            ck_assert_int_eq(eo_attrs_set_text(op, &a, word, equals + 1, NULL), EO_OK);
+        } else {
+            op_case_value(&op->attrs[i], equals + 1, &a.v[i]);
+        }
     }
     return a;
 }
@@ -92,7 +99,7 @@ static inline int op_case_infer(const char *name, const char *const *inputs, int
     a = op_case_attrs(op, attrs);
     rc = eo_op_infer(op, in, n_in, &a, out, err);
     out_text[0] = '\0';
-    for (int i = 0; rc == EO_OK && i < op->n_outputs; i++) {
+    for (int i = 0; rc == EO_OK && i < eo_op_n_outputs(op, &a); i++) {
         char text[192];
 
         used += (size_t)snprintf(out_text + used, size - used, "%s%s", i == 0 ? "" : "; ",

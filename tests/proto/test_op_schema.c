@@ -274,6 +274,13 @@ static void fill(const struct eo_attr_schema *s, struct eo_attr_value *v)
         v->ints[1] = (int64_t)high;
         v->ints[2] = (int64_t)low + 1;
         break;
+    case EO_ATTR_CHOICE:
+        v->i = strchr(s->choices, '|') != NULL;
+        break;
+    case EO_ATTR_TEXT:
+        v->n = 5;
+        memcpy(v->text, "ij,j->i", 5);
+        break;
     }
 }
 

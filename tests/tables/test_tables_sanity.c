@@ -121,7 +121,9 @@ START_TEST(test_op_arity)
         bool variadic = (op->flags & EO_OPF_VARIADIC) != 0;
 
         ck_assert(op->max_inputs <= EO_MAX_INPUTS);
-        ck_assert_msg(variadic ? op->min_inputs < op->max_inputs : op->min_inputs == op->max_inputs, "%s", op->name);
+        ck_assert_msg(variadic ? op->min_inputs < op->max_inputs : op->max_inputs <= EO_MAX_NAMED_INPUTS, "%s",
+                      op->name);
+        ck_assert_msg(op->min_inputs <= op->max_inputs, "%s", op->name);
         ck_assert(op->n_outputs >= 1 && op->n_outputs <= EO_MAX_OUTPUTS);
         ck_assert_ptr_nonnull((const void *)(uintptr_t)op->infer);
         ck_assert_msg(op->dtypes != 0 && (op->dtypes & ~(eo_dtype_set)EO_SET_ANY) == 0, "%s", op->name);
@@ -138,7 +140,8 @@ static void check_attr(const struct eo_op_schema *op, const struct eo_attr_schem
     ck_assert(is_identifier(a->name));
     ck_assert_msg(is_summary(a->help), "%s of %s", a->name, op->name);
     ck_assert_msg(a->min <= a->max, "%s of %s", a->name, op->name);
-    if (a->kind == EO_ATTR_INTS) {
+    ck_assert_msg((a->kind == EO_ATTR_CHOICE) == (a->choices != NULL), "%s of %s", a->name, op->name);
+    if (a->kind == EO_ATTR_INTS || a->kind == EO_ATTR_TEXT) {
         ck_assert_double_eq(a->fallback, 0);
     } else if (a->required) { /* so that a forgotten one is found when the op is inferred */
         ck_assert_msg(!inside, "the default of %s, needed by %s, is inside its range", a->name, op->name);
@@ -240,8 +243,9 @@ START_TEST(test_gradients_are_declared)
         bool excused =
             (op->flags & (EO_OPF_INTERNAL | EO_OPF_RANDOM)) != 0 || op->op == EO_OP_ARG_MAX || op->op == EO_OP_ARG_MIN;
 
-        ck_assert_msg(!op->has_gradient || from_floats, "%s", op->name);
-        ck_assert_msg(op->has_gradient || !from_floats || excused, "%s", op->name);
+        ck_assert_msg(op->gradient == EO_GRADIENT_NONE || from_floats, "%s", op->name);
+        ck_assert_msg(op->gradient != EO_GRADIENT_NONE || !from_floats || excused, "%s", op->name);
+        ck_assert_msg(op->gradient != EO_GRADIENT_LOWERING || (op->flags & EO_OPF_COMPOSITE) != 0, "%s", op->name);
     }
 }
 END_TEST
@@ -316,13 +320,15 @@ START_TEST(test_onnx_names)
 }
 END_TEST
 
-/* The projection that ops.def documents for gradient rules gives exactly the rows with has_gradient. */
+/* The projection that ops.def documents for gradient rules gives exactly the rows with a rule. */
 static const char *const gradient_rules[] = {
 #define GRAD(name) #name,
+#define BY_LOWERING(name)
 #define NO_GRAD(name)
 #define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, ...) grad(name)
 #include "proto/tables/ops.def"
 #undef GRAD
+#undef BY_LOWERING
 #undef NO_GRAD
 };
 static const char *const lowerings[] = {
@@ -340,7 +346,7 @@ START_TEST(test_projections_agree)
 
     FOR_EACH_OP(op)
     {
-        if (op->has_gradient) {
+        if (op->gradient == EO_GRADIENT_RULE) {
             ck_assert_uint_lt(n_grads, EO_COUNT_OF(gradient_rules));
             ck_assert_str_eq(gradient_rules[n_grads++], op->name);
         }

@@ -7,10 +7,12 @@
 #include "daemon/engine/autodiff.h"
 
 #define GRAD(name) void grad_##name(const struct grad_site *s);
+#define BY_LOWERING(name)
 #define NO_GRAD(name)
 #define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, ...) grad(name)
 #include "proto/tables/ops.def"
 #undef GRAD
+#undef BY_LOWERING
 #undef NO_GRAD
 
 /* The names of calculus: x_i are inputs, y is output 0, g is the gradient of output 0. */

@@ -72,8 +72,12 @@ static int lower_into(struct eo_graph *g, const struct ir *ir, const struct ir_n
                       struct eo_error *err)
 {
     eo_value in[EO_MAX_INPUTS];
-    struct eo_graph_node node = {
-        .kind = EO_NODE_OP, .op = like->op, .n_inputs = like->n_in, .inputs = in, .attrs = like->attrs};
+    struct eo_graph_node node = {.kind = EO_NODE_OP,
+                                 .op = like->op,
+                                 .n_inputs = like->n_in,
+                                 .n_outputs = like->n_out,
+                                 .inputs = in,
+                                 .attrs = like->attrs};
     struct eo_builder b;
 
     for (uint32_t i = 0; i < like->n_in; i++) {
@@ -145,6 +149,15 @@ static int claims_composite(struct import *im, const struct ir_node *like, const
     return ir_device_accepts(im->ir, &view, out, err);
 }
 
+static int refuse_data_shape(const struct eo_graph_node *node, struct eo_error *err)
+{
+    (void)EO_RAISE(err, EO_E_UNSUPPORTED, "%s has a result whose shape depends on data, so no plan can hold it",
+                   node->op->name);
+    eo_error_hint(err, "Run it by itself (op.run) and feed its result to the graph.");
+    eo_error_at_op(err, node->op->name, node->name);
+    return EO_E_UNSUPPORTED;
+}
+
 static int import_op(struct import *im, uint32_t n, const struct eo_graph_node *node, struct eo_error *err)
 {
     uint32_t in[EO_MAX_INPUTS];
@@ -159,6 +172,9 @@ static int import_op(struct import *im, uint32_t n, const struct eo_graph_node *
 
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         in[i] = im->map[node->inputs[i]];
+    }
+    if ((node->op->flags & EO_OPF_DATA_SHAPE) != 0) {
+        return refuse_data_shape(node, err);
     }
     if ((node->op->flags & EO_OPF_COMPOSITE) != 0) {
         int rc = claims_composite(im, &like, node, &claimed, err);

@@ -2,6 +2,7 @@
  * holds for random nodes too: their numbers are a function of rng operand, stream and element. Equal constants are one.
  */
 #include "daemon/engine/passes/pass.h"
+#include "proto/attrs.h"
 #include "proto/base/text.h"
 
 #include <stdlib.h>
@@ -34,21 +35,10 @@ static uint64_t hash_node(const struct ir_node *node)
     uint64_t h = eo_hash64(&node->op->wire_id, sizeof(node->op->wire_id), node->n_in);
 
     for (int a = 0; a < node->op->n_attrs; a++) {
-        const struct eo_attr_value *v = &node->attrs->v[a];
+        size_t size;
+        const void *data = eo_attr_value_data(node->op->attrs[a].kind, &node->attrs->v[a], &size);
 
-        switch (node->op->attrs[a].kind) {
-        case EO_ATTR_FLOAT:
-            h = eo_hash64(&v->f, sizeof(v->f), h);
-            break;
-        case EO_ATTR_INTS:
-            h = eo_hash64(v->ints, v->n * sizeof(v->ints[0]), h);
-            break;
-        case EO_ATTR_INT:
-        case EO_ATTR_BOOL:
-        case EO_ATTR_DTYPE:
-            h = eo_hash64(&v->i, sizeof(v->i), h);
-            break;
-        }
+        h = eo_hash64(data, size, h);
     }
     return eo_hash64(node->in, node->n_in * sizeof(*node->in), h);
 }

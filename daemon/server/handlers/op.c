@@ -95,9 +95,9 @@ static int take_outputs(const struct request *r, struct operation *o, struct eo_
 {
     const struct eo_item *outputs = NULL;
     int code = eo_need_array(r->params, "outputs", EO_MAX_OUTPUTS, &outputs, err);
-    if (code == EO_OK && eo_item_count(outputs) != o->op->n_outputs) {
-        code = EO_RAISE(err, EO_E_BAD_ARITY, "%s has %u outputs, %zu handles were given", o->op->name, o->op->n_outputs,
-                        eo_item_count(outputs));
+    if (code == EO_OK && (int)eo_item_count(outputs) != eo_op_n_outputs(o->op, &o->attrs)) {
+        code = EO_RAISE(err, EO_E_BAD_ARITY, "%s has %d outputs, %zu handles were given", o->op->name,
+                        eo_op_n_outputs(o->op, &o->attrs), eo_item_count(outputs));
     }
     for (size_t i = 0; code == EO_OK && i < eo_item_count(outputs); i++) {
         struct handle *h = &o->handles[i];
@@ -120,7 +120,7 @@ static int infer(struct operation *o, struct eo_error *err)
     for (uint32_t i = 0; i < o->n_in; i++) {
         in[i] = &o->in[i]->desc;
     }
-    o->n_out = o->op->n_outputs;
+    o->n_out = (uint32_t)eo_op_n_outputs(o->op, &o->attrs);
     return eo_op_infer(o->op, in, (int)o->n_in, &o->attrs, o->desc, err);
 }
 

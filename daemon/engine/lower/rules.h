@@ -1,0 +1,51 @@
+/* What lowerings share: their declarations, made from ops.def, and short spellings for what they emit.
+ *
+ * A lowering reads node->inputs, node->attrs and the builder's descriptors, emits primitives (or other composite rows)
+ * and stores one value per output. Descriptors are copied (lower_desc), never pointed to: adding a node may move the
+ * graph's tables. Errors stick in the builder. */
+#ifndef EO_DAEMON_ENGINE_LOWER_RULES_H
+#define EO_DAEMON_ENGINE_LOWER_RULES_H
+
+#include "proto/graph_build.h"
+
+#define LOWERED(name) void lower_##name(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
+#define PRIMITIVE(name)
+#define EO_OP(name, NAME, id, summary, inputs, n_out, attrs, dtypes, rule, infer, grad, lower, ...) lower(name)
+#include "proto/tables/ops.def"
+#undef LOWERED
+#undef PRIMITIVE
+
+static inline struct eo_tensor_desc lower_desc(const struct eo_builder *b, eo_value v)
+{
+    return *eo_build_desc(b, v);
+}
+
+static inline int64_t lower_int(const struct eo_graph_node *node, const char *name)
+{
+    return eo_attr_int(node->op, node->attrs, name);
+}
+
+static inline double lower_float(const struct eo_graph_node *node, const char *name)
+{
+    return eo_attr_float(node->op, node->attrs, name);
+}
+
+static inline const int64_t *lower_ints(const struct eo_graph_node *node, const char *name, int *out_n)
+{
+    return eo_attr_ints(node->op, node->attrs, name, out_n);
+}
+
+/* Optional operand i: the value, or EO_NO_VALUE where it is not given (a hole has shape [0]). */
+static inline eo_value lower_optional(const struct eo_builder *b, const struct eo_graph_node *node, uint32_t i)
+{
+    const struct eo_tensor_desc *d = i < node->n_inputs ? eo_build_desc(b, node->inputs[i]) : NULL;
+
+    return d == NULL || (d->n_dims == 1 && d->shape[0] == 0) ? EO_NO_VALUE : node->inputs[i];
+}
+
+/* float16 and bfloat16 as float32, for lowerings whose intermediate results need it; others as they are. */
+eo_value lower_widen(struct eo_builder *b, eo_value v);
+/* v in the dtype of `like`: the end of a lowering that began with lower_widen. */
+eo_value lower_narrow(struct eo_builder *b, eo_value v, eo_value like);
+
+#endif
