@@ -637,6 +637,10 @@ int eo_infer_adam_update(const struct eo_op_schema *op, const struct eo_tensor_d
     bool amsgrad = eo_attr_int(op, attrs, "amsgrad") != 0;
     int rc = update_shapes(op, in, n_in, amsgrad ? 0 : 1U << VMAX, N_SCALARS, err);
 
+    if (rc == EO_OK && !amsgrad && in[VMAX]->shape[0] != 0) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "vmax must be empty: only amsgrad keeps it");
+        eo_shape_mark(op, in, n_in, VMAX, 0, -1, -1, err);
+    }
     out[0] = *in[PARAM];
     for (int i = M; i <= VMAX; i++) {
         out[i - M + 1] = *in[i];
