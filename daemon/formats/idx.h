@@ -8,7 +8,7 @@
 
 struct idx {
     struct eo_tensor_desc desc; /* uint8, int8, int16, int32, float32 or float64; 1 to 8 dimensions */
-    void *data;                 /* in the host's byte order, 64-byte aligned; owned; NULL when empty */
+    void *data;                 /* in the host's byte order, 64-byte aligned; owned; never NULL */
 };
 
 /* The announced size is checked against limit_bytes and against what the file can hold before memory is taken.

@@ -1,6 +1,7 @@
 /* Every allocation of the readers fails once: each time an error, never a leak or a crash. */
 #include "daemon/formats/csv.h"
 #include "daemon/formats/idx.h"
+#include "daemon/formats/npy.h"
 #include "daemon/formats/safetensors.h"
 #include "tests/support/failing_alloc.h"
 #include "tests/support/suite.h"
@@ -43,6 +44,25 @@ static bool read_idx(void)
     return status == EO_OK;
 }
 
+/* Fortran order and a header of version 2. */
+static bool read_npy(void)
+{
+    static const char bytes[] =
+        "\x93NUMPY\x02\x00\x3a\x00\x00\x00{'descr': '|u1', 'fortran_order': True, 'shape': (2,2)}   1234";
+    struct stream *s;
+    struct host_tensor x;
+    int status = stream_open_memory("t.npy", bytes, sizeof(bytes) - 1, &s, NULL);
+
+    if (status == EO_OK) {
+        status = npy_read_stream(s, 1 << 20, &x, NULL);
+        stream_close(s);
+    }
+    if (status == EO_OK) {
+        host_tensor_fini(&x);
+    }
+    return status == EO_OK;
+}
+
 static char path[64];
 
 static bool write_and_read(void)
@@ -68,6 +88,7 @@ START_TEST(every_allocation_may_fail)
 {
     ck_assert_int_ge(alloc_exhaust(read_csv), 4);
     ck_assert_int_ge(alloc_exhaust(read_idx), 1);
+    ck_assert_int_ge(alloc_exhaust(read_npy), 2);
     snprintf(path, sizeof(path), "/tmp/eo-faults-%d", (int)getpid());
     ck_assert_int_ge(alloc_exhaust(write_and_read), 4);
     ck_assert_int_ne(access(path, F_OK), 0);
