@@ -42,3 +42,12 @@ find_library(EO_OPENBLAS_LIBRARY NAMES libopenblas.so.0
   PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp /usr/lib/x86_64-linux-gnu/openblas-openmp
   NO_DEFAULT_PATH)
 eo_optional(OPENBLAS "${EO_OPENBLAS_LIBRARY}")
+# oneDNN likewise; its header is needed to build (libdnnl-dev), for structs that have no other description.
+find_library(EO_ONEDNN_LIBRARY NAMES libdnnl.so.2
+  PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} /usr/lib/x86_64-linux-gnu NO_DEFAULT_PATH)
+find_path(EO_ONEDNN_INCLUDE NAMES dnnl.h)
+if(EO_ONEDNN_LIBRARY AND EO_ONEDNN_INCLUDE AND EO_HAVE_OPENMP)
+  eo_optional(ONEDNN TRUE)
+else()
+  eo_optional(ONEDNN FALSE)
+endif()
