@@ -29,6 +29,7 @@ static const cpu_select_fn families[EO_OP_COUNT] = {
     [EO_OP_GATHER] = index_select,        [EO_OP_SCATTER_ADD] = index_select,
     [EO_OP_ONE_HOT] = index_select,       [EO_OP_SUM_SQUARES] = update_select,
     [EO_OP_SGD_UPDATE] = update_select,   [EO_OP_ADAM_UPDATE] = update_select,
+    [EO_OP_UNFOLD] = window_select,       [EO_OP_FOLD] = window_select,
 };
 
 int cpu_node_new(size_t size, void *out_node, struct eo_error *err)

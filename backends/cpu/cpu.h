@@ -52,6 +52,8 @@ int index_select(struct cpu_device *dev, const struct eo_node_view *node, struct
                  struct cpu_refusals *why, struct eo_error *err);
 int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* matmul and linear */
+int window_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                  struct cpu_refusals *why, struct eo_error *err); /* unfold, fold */
 int random_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* full, uniform, normal, dropout */
 int update_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,

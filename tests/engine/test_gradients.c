@@ -91,6 +91,7 @@ static const struct grad_case cases[] = {
 #include "tests/engine/gradient_cases/norm.def"
 #include "tests/engine/gradient_cases/reduce.def"
 #include "tests/engine/gradient_cases/shape.def"
+#include "tests/engine/gradient_cases/window.def"
 };
 #pragma GCC diagnostic pop
 
