@@ -18,6 +18,18 @@ eo_value lower_narrow(struct eo_builder *b, eo_value v, eo_value like)
     return eo_build_desc(b, v)->dtype != dtype ? eo_build_cast(b, v, dtype) : v;
 }
 
+eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in, int n_in, const char *name, int64_t v)
+{
+    const struct eo_op_schema *row = eo_op_schema(op);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(row, &attrs);
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_int(row, &attrs, name, v, b->err);
+    }
+    return eo_build_op(b, op, in, n_in, &attrs);
+}
+
 static lower_fn lowering(enum eo_op op)
 {
 #define LOWERED(name) lower_##name

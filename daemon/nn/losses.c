@@ -81,20 +81,27 @@ static eo_value row_mean(struct eo_builder *b, eo_value x)
     return n_dims <= 1 ? x : eo_build_reduce(b, EO_OP_MEAN, x, axes, n_dims - 1, false);
 }
 
-static eo_value loss_build_mse(struct eo_builder *b, eo_value output, eo_value targets)
+/* Each element's loss by a row of ops.def, then their mean. */
+static eo_value element_losses(struct eo_builder *b, enum eo_op op, eo_value output, eo_value targets)
 {
-    eo_value d = eo_build_binary(b, EO_OP_SUBTRACT, output, targets);
+    const struct eo_op_schema *row = eo_op_schema(op);
+    struct eo_attrs attrs;
 
-    return row_mean(b, eo_build_binary(b, EO_OP_MULTIPLY, d, d));
+    eo_attrs_default(row, &attrs);
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_text(row, &attrs, "reduction", "none", b->err);
+    }
+    return row_mean(b, eo_build_op(b, op, (eo_value[]){output, targets}, 2, &attrs));
 }
 
-/* -t log s(x) - (1 - t) log(1 - s(x)) with s the sigmoid is softplus(x) - t x, which neither overflows nor takes the
- * log of 0; its gradient is s(x) - t exactly. */
+static eo_value loss_build_mse(struct eo_builder *b, eo_value output, eo_value targets)
+{
+    return element_losses(b, EO_OP_MSE_LOSS, output, targets);
+}
+
 static eo_value loss_build_bce_with_logits(struct eo_builder *b, eo_value output, eo_value targets)
 {
-    eo_value tx = eo_build_binary(b, EO_OP_MULTIPLY, targets, output);
-
-    return row_mean(b, eo_build_binary(b, EO_OP_SUBTRACT, eo_build_unary(b, EO_OP_SOFTPLUS, output), tx));
+    return element_losses(b, EO_OP_BCE_WITH_LOGITS_LOSS, output, targets);
 }
 
 static eo_value loss_build_cross_entropy(struct eo_builder *b, eo_value output, eo_value targets)

@@ -191,6 +191,14 @@ static double ordinary_float(enum eo_op op, int input, double u)
         return floor(u * 9) - 4; /* ties */
     case EO_OP_ADAM_UPDATE:
         return input >= 3 ? u * 0.1 : u * 2 - 1; /* second moments are not negative */
+    case EO_OP_BCE_LOSS:
+        return u;
+    case EO_OP_BCE_WITH_LOGITS_LOSS:
+        return input == 1 ? u : (u - 0.5) * 8;
+    case EO_OP_KL_DIV_LOSS:
+        return input == 1 ? u : (u - 1) * 8;
+    case EO_OP_HINGE_LOSS:
+        return input == 1 ? (u < 0.5 ? -1 : 1) : (u - 0.5) * 8;
     case EO_OP_CAST:
         return (u - 0.5) * 600;
     default:
@@ -268,6 +276,16 @@ static void fill_rng(struct run *r, int input, uint64_t seed)
     data[EO_RNG_ROW_OFFSET] = (int64_t)(seed % 7);
 }
 
+/* Targets of a loss with classes; some are the class that is ignored. */
+static void fill_targets(struct run *r, int64_t n_classes, uint64_t seed)
+{
+    int64_t *data = r->in_data[1], n = eo_tensor_desc_count(&r->in[1]);
+    int ignore = eo_attr_index(r->op, "ignore_index");
+    fill_indices(r, 1, 0, n_classes, seed);
+    for (int64_t i = 1; ignore >= 0 && r->attrs.v[ignore].i != INT64_MIN && i < n; i += 3)
+        data[i] = r->attrs.v[ignore].i;
+}
+
 static int64_t axis_size(const struct run *r)
 {
     int64_t axis = eo_attr_int(r->op, &r->attrs, "axis");
@@ -297,6 +315,16 @@ static bool is_update(enum eo_op op)
     return op == EO_OP_SGD_UPDATE || op == EO_OP_ADAM_UPDATE;
 }
 
+static bool is_class_loss(enum eo_op op)
+{
+    return op == EO_OP_NLL_LOSS || op == EO_OP_CROSS_ENTROPY_LOSS || op == EO_OP_MULTI_MARGIN_LOSS;
+}
+
+static bool is_pair_loss(enum eo_op op)
+{
+    return op >= EO_OP_MSE_LOSS && op <= EO_OP_HINGE_LOSS;
+}
+
 static double data_scale(const struct run *r)
 {
     if (is_update(r->op->op))
@@ -305,8 +333,12 @@ static double data_scale(const struct run *r)
         return scale_of(r, 0) * scale_of(r, 1);
     if (r->op->op == EO_OP_LINEAR)
         return scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
-    if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES)
+    if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_MULTI_MARGIN_LOSS)
         return scale_of(r, 0) * scale_of(r, 0);
+    if (is_pair_loss(r->op->op)) {
+        double sum = scale_of(r, 0) + scale_of(r, 1);
+        return sum * sum;
+    }
     return scale_of(r, 0);
 }
 
@@ -323,6 +355,8 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
         fill_indices(r, 0, 0, eo_attr_int(r->op, &r->attrs, "depth"), seed);
     else if (op == EO_OP_CROSS_ENTROPY)
         fill_indices(r, 1, 0, r->in[0].shape[1], seed);
+    else if (is_class_loss(op))
+        fill_targets(r, axis_size(r), seed);
     else if (op == EO_OP_UNIFORM || op == EO_OP_NORMAL || op == EO_OP_DROPOUT)
         fill_rng(r, op == EO_OP_DROPOUT ? 1 : 0, seed);
     else if (op == EO_OP_SGD_UPDATE)
@@ -352,6 +386,10 @@ int64_t case_reduced(const struct run *r)
         return axis_size(r);
     case EO_OP_CROSS_ENTROPY:
         return r->in[0].shape[1];
+    case EO_OP_NLL_LOSS:
+    case EO_OP_CROSS_ENTROPY_LOSS:
+    case EO_OP_MULTI_MARGIN_LOSS:
+        return count_of(&r->in[0]);
     case EO_OP_SCATTER_ADD:
         return count_of(&r->in[1]);
     default:

@@ -43,6 +43,9 @@ static inline eo_value lower_optional(const struct eo_builder *b, const struct e
     return d == NULL || (d->n_dims == 1 && d->shape[0] == 0) ? EO_NO_VALUE : node->inputs[i];
 }
 
+/* A row with the integer attribute `name` (also BOOL, DTYPE), the others as they are by default. */
+eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in, int n_in, const char *name, int64_t v);
+
 /* float16 and bfloat16 as float32, for lowerings whose intermediate results need it; others as they are. */
 eo_value lower_widen(struct eo_builder *b, eo_value v);
 /* v in the dtype of `like`: the end of a lowering that began with lower_widen. */
