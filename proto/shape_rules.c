@@ -108,6 +108,29 @@ int eo_shape_need_same(const struct eo_op_schema *op, const struct eo_tensor_des
     return code;
 }
 
+int eo_shape_need_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                        const struct eo_tensor_desc *wanted, struct eo_error *err)
+{
+    char text[192];
+    int code, dim = -1;
+
+    if (eo_tensor_desc_same_shape(in[i], wanted)) {
+        return EO_OK;
+    }
+    for (int d = 0; in[i]->n_dims == wanted->n_dims && dim < 0; d++) {
+        dim = in[i]->shape[d] != wanted->shape[d] ? d : -1;
+    }
+    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s must be %s", op->input_names[i],
+                    eo_tensor_desc_text(wanted, text, sizeof(text)));
+    eo_shape_mark(op, in, n_in, i, dim, -1, -1, err);
+    return code;
+}
+
+int eo_shape_too_many_dims(const char *what, int n, struct eo_error *err)
+{
+    return EO_RAISE(err, EO_E_TOO_LARGE, "%s would have %d dimensions, at most %d are possible", what, n, EO_MAX_DIMS);
+}
+
 /* ---- creation ---- */
 
 int eo_shape_created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,

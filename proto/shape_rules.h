@@ -29,6 +29,11 @@ int eo_shape_need_rank(const struct eo_op_schema *op, const struct eo_tensor_des
                        struct eo_error *err);
 int eo_shape_need_same(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int like, int i,
                        struct eo_error *err);
+/* Operand i has the shape `wanted`; SHAPE_MISMATCH otherwise. */
+int eo_shape_need_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
+                        const struct eo_tensor_desc *wanted, struct eo_error *err);
+/* Raises TOO_LARGE: `what` would have n dimensions. */
+int eo_shape_too_many_dims(const char *what, int n, struct eo_error *err);
 /* The rng operand: int64 [3] = seed, step, row offset (philox.h). */
 int eo_shape_need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
                       struct eo_error *err);
@@ -59,6 +64,26 @@ struct eo_slice_dim eo_slice_resolve(int64_t start, int64_t stop, int64_t step, 
 /* All dimensions of a slice or slice_scatter row. Errors: BAD_ATTRIBUTE. */
 int eo_slice_dims(const struct eo_op_schema *op, const struct eo_attrs *attrs, const struct eo_tensor_desc *x,
                   struct eo_slice_dim out[EO_MAX_DIMS], struct eo_error *err);
+
+/* The words of attribute `reduction` of the scattering rows. */
+enum eo_scatter_reduction {
+    EO_SCATTER_REPLACE,
+    EO_SCATTER_ADD,
+    EO_SCATTER_MULTIPLY,
+    EO_SCATTER_MAXIMUM,
+    EO_SCATTER_MINIMUM
+};
+
+/* gather_nd and scatter_nd: x is (batch, coordinates..., slice), indices (batch, tuples, n_coords), what they select
+ * (batch, tuples, slice). Coordinate c has size[c] entries, stride[c] elements apart. */
+struct eo_nd_shape {
+    int n_coords;
+    int64_t batch, tuples, slice;
+    int64_t x_batch; /* elements of x per batch */
+    int64_t size[EO_MAX_DIMS], stride[EO_MAX_DIMS];
+};
+struct eo_nd_shape eo_nd_shape(const struct eo_op_schema *op, const struct eo_attrs *attrs,
+                               const struct eo_tensor_desc *x, const struct eo_tensor_desc *indices);
 
 /* (batch..., m, k) @ (batch..., k, n): after the transposes and with 1-D operands promoted (a to (1, k), b to (k, 1)).
  */

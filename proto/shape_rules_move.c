@@ -1,15 +1,11 @@
-/* Shape rules of rows that move elements without computing: reshape, transpose, slice, gather and the like. */
+/* Shape rules of rows that move elements without computing: reshape, transpose, concatenate, slice. Rows that work by
+ * indices are in shape_rules_index.c. */
 #include "proto/shape_rules.h"
 
 #include "proto/base/checked.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-static int too_many_dims(const char *what, int n, struct eo_error *err)
-{
-    return EO_RAISE(err, EO_E_TOO_LARGE, "%s would have %d dimensions, at most %d are possible", what, n, EO_MAX_DIMS);
-}
 
 /* Product of the entries other than -1; false on overflow. */
 static bool known_product(const int64_t *shape, int n, int64_t *out)
@@ -37,7 +33,7 @@ int eo_infer_reshape(const struct eo_op_schema *op, const struct eo_tensor_desc 
     EO_UNUSED(n_in);
     shape = eo_attr_ints(op, attrs, "shape", &n);
     if (n > EO_MAX_DIMS) {
-        return too_many_dims("the result", n, err);
+        return eo_shape_too_many_dims("the result", n, err);
     }
     for (int i = 0; i < n; i++) {
         if (shape[i] == -1 && unknown >= 0) {
@@ -104,7 +100,7 @@ int eo_infer_expand(const struct eo_op_schema *op, const struct eo_tensor_desc *
 
     shape = eo_attr_ints(op, attrs, "shape", &n);
     if (n > EO_MAX_DIMS) {
-        return too_many_dims("the result", n, err);
+        return eo_shape_too_many_dims("the result", n, err);
     }
     if (n < x->n_dims) {
         return EO_RAISE(err, EO_E_SHAPE_MISMATCH, "x has rank %d and cannot expand to rank %d", x->n_dims, n);
@@ -230,25 +226,6 @@ int eo_infer_slice(const struct eo_op_schema *op, const struct eo_tensor_desc *c
     return slice_result(op, attrs, in[0], out, err);
 }
 
-/* Operand i must have the shape `wanted`. */
-static int need_shape(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
-                      const struct eo_tensor_desc *wanted, struct eo_error *err)
-{
-    char text[192];
-    int code, dim = -1;
-
-    if (eo_tensor_desc_same_shape(in[i], wanted)) {
-        return EO_OK;
-    }
-    for (int d = 0; in[i]->n_dims == wanted->n_dims && dim < 0; d++) {
-        dim = in[i]->shape[d] != wanted->shape[d] ? d : -1;
-    }
-    code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "%s must be %s", op->input_names[i],
-                    eo_tensor_desc_text(wanted, text, sizeof(text)));
-    eo_shape_mark(op, in, n_in, i, dim, -1, -1, err);
-    return code;
-}
-
 int eo_infer_slice_scatter(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
                            const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {
@@ -256,78 +233,8 @@ int eo_infer_slice_scatter(const struct eo_op_schema *op, const struct eo_tensor
     int rc = slice_result(op, attrs, in[0], &slice, err);
 
     if (rc == EO_OK) {
-        rc = need_shape(op, in, n_in, 1, &slice, err);
+        rc = eo_shape_need_shape(op, in, n_in, 1, &slice, err);
     }
     *out = *in[0];
     return rc;
-}
-
-/* ---- gather and scatter ---- */
-
-/* x.shape with the axis replaced by the shape of the indices. */
-static int gathered(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    const struct eo_tensor_desc *x = in[0], *indices = in[1];
-    int axis, rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), x->n_dims, &axis, op->name, err);
-
-    if (rc != EO_OK) {
-        return rc;
-    }
-    if (x->n_dims - 1 + indices->n_dims > EO_MAX_DIMS) {
-        return too_many_dims("the result", x->n_dims - 1 + indices->n_dims, err);
-    }
-    if (x->shape[axis] == 0 && eo_tensor_desc_count(indices) > 0) {
-        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "axis %d of x has no elements to index", axis);
-        eo_shape_mark(op, in, n_in, 0, axis, -1, -1, err);
-        return rc;
-    }
-    out->dtype = x->dtype;
-    out->n_dims = 0;
-    for (int d = 0; d < x->n_dims; d++) {
-        if (d != axis) {
-            out->shape[out->n_dims++] = x->shape[d];
-            continue;
-        }
-        for (int i = 0; i < indices->n_dims; i++) {
-            out->shape[out->n_dims++] = indices->shape[i];
-        }
-    }
-    return EO_OK;
-}
-
-int eo_infer_gather(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    return gathered(op, in, n_in, attrs, out, err);
-}
-
-int eo_infer_scatter_add(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    struct eo_tensor_desc updates = {0};
-    int rc = gathered(op, in, n_in, attrs, &updates, err);
-
-    if (rc == EO_OK) {
-        rc = need_shape(op, in, n_in, 2, &updates, err);
-    }
-    *out = *in[0];
-    return rc;
-}
-
-int eo_infer_one_hot(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    int rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
-
-    if (rc != EO_OK) {
-        return rc;
-    }
-    if (in[0]->n_dims == EO_MAX_DIMS) {
-        return too_many_dims("the result", EO_MAX_DIMS + 1, err);
-    }
-    *out = *in[0];
-    out->dtype = (uint8_t)eo_attr_int(op, attrs, "dtype");
-    out->shape[out->n_dims++] = eo_attr_int(op, attrs, "depth");
-    return EO_OK;
 }

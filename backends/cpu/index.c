@@ -1,5 +1,7 @@
 /* Rows that work by integer indices: gather, scatter_add, one_hot. Every index is checked before anything is written.
  */
+#include "backends/cpu/index.h"
+
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/parallel.h"
 
@@ -16,12 +18,22 @@ struct index_node {
     uint64_t one;      /* one_hot: the bytes of 1 */
 };
 
-static int check_indices(const int64_t *indices, int64_t n, int64_t low, int64_t limit, struct eo_error *err)
+int index_raise(int64_t index, int64_t position, int64_t low, int64_t limit, struct eo_error *err)
 {
-    for (int64_t i = 0; i < n; i++) {
+    return EO_RAISE(err, EO_E_BAD_VALUE, "index %lld at position %lld is outside %lld..%lld", (long long)index,
+                    (long long)position, (long long)low, (long long)limit - 1);
+}
+
+int index_check(const int64_t *indices, int64_t n, int64_t low, int64_t limit, struct eo_error *err)
+{
+    uint64_t span = (uint64_t)limit - (uint64_t)low;
+    bool outside = false;
+    /* No exit from the loop: the compiler makes vectors of it. */
+    for (int64_t i = 0; i < n; i++)
+        outside |= (uint64_t)indices[i] - (uint64_t)low >= span;
+    for (int64_t i = 0; i < n && outside; i++) {
         if (indices[i] < low || indices[i] >= limit)
-            return EO_RAISE(err, EO_E_BAD_VALUE, "index %lld at position %lld is outside %lld..%lld",
-                            (long long)indices[i], (long long)i, (long long)low, (long long)limit - 1);
+            return index_raise(indices[i], i, low, limit, err);
     }
     return EO_OK;
 }
@@ -44,7 +56,7 @@ static void gather_range(void *context, int64_t begin, int64_t end, int thread)
 static int gather_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     const struct index_node *p = l->state;
-    int rc = check_indices(l->in[1], p->n, -p->axis, p->axis, err);
+    int rc = index_check(l->in[1], p->n, -p->axis, p->axis, err);
     if (rc == EO_OK && p->inner > 0) {
         struct eo_launch copy = *l;
         parallel_for(dev->base.info.threads, p->outer * p->n, parallel_grain(p->inner + 16), gather_range, &copy);
@@ -73,7 +85,7 @@ static void scatter_range(void *context, int64_t begin, int64_t end, int thread)
 static int scatter_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     const struct index_node *p = l->state;
-    int rc = check_indices(l->in[1], p->n, -p->axis, p->axis, err);
+    int rc = index_check(l->in[1], p->n, -p->axis, p->axis, err);
     if (rc != EO_OK)
         return rc;
     if (p->bytes > 0 && l->out[0] != l->in[0])
@@ -89,7 +101,7 @@ static int one_hot_run(struct cpu_device *dev, const struct eo_launch *l, struct
     (void)dev;
     const struct index_node *p = l->state;
     const int64_t *indices = l->in[0];
-    int rc = check_indices(indices, p->n, 0, p->axis, err);
+    int rc = index_check(indices, p->n, 0, p->axis, err);
     if (rc != EO_OK || p->bytes == 0)
         return rc;
     memset(l->out[0], 0, p->bytes);

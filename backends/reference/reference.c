@@ -2,6 +2,7 @@
 #include "backends/reference/reference.h"
 
 #include "backends/host.h"
+#include "backends/reference/index.h"
 #include "backends/reference/matmul.h"
 
 #include <math.h>
@@ -108,6 +109,8 @@ static int reference_select(struct eo_device *dev, const struct eo_node_view *no
     out->in_place = in_place_mask(node);
     if (node->op->op == EO_OP_MATMUL)
         out->workspace_bytes = matmul_workspace(node);
+    else if (node->op->op == EO_OP_SCATTER_ELEMENTS || node->op->op == EO_OP_SCATTER_ND)
+        out->workspace_bytes = index_workspace(node);
     return EO_OK;
 }
 

@@ -268,6 +268,17 @@ static void fill_indices(struct run *r, int input, int64_t low, int64_t limit, u
         data[i] = low + (int64_t)(random_unit(seed, (uint64_t)i) * (double)(limit - low));
 }
 
+/* Index tuples of gather_nd and scatter_nd: each coordinate has its own range. */
+static void fill_tuples(struct run *r, uint64_t seed)
+{
+    struct eo_nd_shape nd = eo_nd_shape(r->op, &r->attrs, &r->in[0], &r->in[1]);
+    int64_t *data = r->in_data[1], n = eo_tensor_desc_count(&r->in[1]);
+    for (int64_t i = 0; i < n; i++) {
+        int64_t size = nd.size[i % nd.n_coords];
+        data[i] = (int64_t)(random_unit(seed, (uint64_t)i) * 2 * (double)size) - size;
+    }
+}
+
 static void fill_rng(struct run *r, int input, uint64_t seed)
 {
     int64_t *data = r->in_data[input];
@@ -349,7 +360,10 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
     enum eo_op op = r->op->op;
     for (int i = 0; i < r->n_in; i++)
         fill_values(r, i, fill, seed);
-    if (op == EO_OP_GATHER || op == EO_OP_SCATTER_ADD)
+    if (op == EO_OP_GATHER_ND || op == EO_OP_SCATTER_ND)
+        fill_tuples(r, seed);
+    else if (op == EO_OP_GATHER || op == EO_OP_SCATTER_ADD || op == EO_OP_GATHER_ELEMENTS ||
+             op == EO_OP_SCATTER_ELEMENTS)
         fill_indices(r, 1, -axis_size(r), axis_size(r), seed);
     else if (op == EO_OP_ONE_HOT)
         fill_indices(r, 0, 0, eo_attr_int(r->op, &r->attrs, "depth"), seed);
@@ -391,6 +405,8 @@ int64_t case_reduced(const struct run *r)
     case EO_OP_MULTI_MARGIN_LOSS:
         return count_of(&r->in[0]);
     case EO_OP_SCATTER_ADD:
+    case EO_OP_SCATTER_ELEMENTS:
+    case EO_OP_SCATTER_ND:
         return count_of(&r->in[1]);
     default:
         break;
@@ -399,13 +415,21 @@ int64_t case_reduced(const struct run *r)
     return r->n_in > 0 && results > 0 ? count_of(&r->in[0]) / results : 1;
 }
 
+/* A scatter that replaces or picks extremes computes nothing. */
+static bool selects(const struct run *r)
+{
+    int64_t reduction = eo_attr_int(r->op, &r->attrs, "reduction");
+    return (r->op->op == EO_OP_SCATTER_ELEMENTS || r->op->op == EO_OP_SCATTER_ND) && reduction != EO_SCATTER_ADD &&
+           reduction != EO_SCATTER_MULTIPLY;
+}
+
 double case_allowed(const struct run *r, int o, double expected)
 {
     enum eo_dtype dtype = (enum eo_dtype)(r->n_in > 0 ? r->in[0].dtype : r->out[0].dtype);
     bool is_reduction = (r->op->flags & EO_OPF_REDUCTION) != 0;
     double rtol = eo_op_tolerance(r->op, dtype, is_reduction ? case_reduced(r) : 1);
     double least = r->out[o].dtype == EO_FLOAT64 ? 0x1p-1074 : r->out[o].dtype == EO_FLOAT16 ? 0x1p-24 : 0x1p-149;
-    if (rtol == 0)
+    if (rtol == 0 || selects(r))
         return 0;
     /* Below the normal numbers a relative bound means nothing; the last place has a fixed size there. */
     /* Where terms cancel, the error is that of the terms. */

@@ -148,10 +148,20 @@ START_TEST(test_indices_out_of_range_are_refused)
         int index_input;
         int64_t bad;
     } calls[] = {
-        {EO_OP_GATHER, "T 2x5x3; I 4", "axis=1", 1, 5},     {EO_OP_GATHER, "T 2x5x3; I 4", "axis=1", 1, -6},
-        {EO_OP_SCATTER_ADD, "T 5x3; I 4; T 4x3", "", 1, 5}, {EO_OP_SCATTER_ADD, "T 5x3; I 4; T 4x3", "", 1, INT64_MIN},
-        {EO_OP_ONE_HOT, "I 4", "depth=3 dtype=T", 0, 3},    {EO_OP_ONE_HOT, "I 4", "depth=3 dtype=T", 0, -1},
-        {EO_OP_CROSS_ENTROPY, "T 4x3; I 4", "", 1, 3},      {EO_OP_CROSS_ENTROPY, "T 4x3; I 4", "", 1, INT64_MAX},
+        {EO_OP_GATHER, "T 2x5x3; I 4", "axis=1", 1, 5},
+        {EO_OP_GATHER, "T 2x5x3; I 4", "axis=1", 1, -6},
+        {EO_OP_SCATTER_ADD, "T 5x3; I 4; T 4x3", "", 1, 5},
+        {EO_OP_SCATTER_ADD, "T 5x3; I 4; T 4x3", "", 1, INT64_MIN},
+        {EO_OP_GATHER_ELEMENTS, "T 5x3; I 4x3", "axis=0", 1, -6},
+        {EO_OP_SCATTER_ELEMENTS, "T 5x3; I 5x4; T 5x4", "axis=1", 1, 3},
+        {EO_OP_SCATTER_ELEMENTS, "T 5x3; I 5x4; T 5x4", "axis=1 reduction=add", 1, INT64_MIN},
+        {EO_OP_GATHER_ND, "T 2x5x3; I 4x2", "", 1, 2},
+        {EO_OP_SCATTER_ND, "T 2x5x3; I 4x2; T 4x3", "reduction=maximum", 1, -3},
+        {EO_OP_SCATTER_ND, "T 5x3; I 4x1; T 4x3", "", 1, INT64_MAX},
+        {EO_OP_ONE_HOT, "I 4", "depth=3 dtype=T", 0, 3},
+        {EO_OP_ONE_HOT, "I 4", "depth=3 dtype=T", 0, -1},
+        {EO_OP_CROSS_ENTROPY, "T 4x3; I 4", "", 1, 3},
+        {EO_OP_CROSS_ENTROPY, "T 4x3; I 4", "", 1, INT64_MAX},
     };
     for (size_t c = 0; c < EO_COUNT_OF(calls); c++) {
         struct eo_error err;

@@ -206,7 +206,7 @@ static void check_view(struct eo_device *dev, enum eo_op op, enum eo_dtype dtype
         if (rc == EO_OK && rs == EO_OK) {
             case_fill(&r, FILL_SPECIAL, 6);
             case_fill(&s, FILL_SPECIAL, 6);
-            int operands = op == EO_OP_GATHER ? 1 : r.n_in; /* indices are no elements */
+            int operands = r.op->dtype_rule == EO_RULE_INDEX ? 1 : r.n_in; /* indices are no elements */
             for (int i = 0; i < operands; i++)
                 memcpy(s.in_data[i], r.in_data[i], eo_tensor_desc_bytes(&r.in[i]));
             struct results a = apply(dev, &r), b = apply(dev, &s);

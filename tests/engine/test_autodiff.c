@@ -300,9 +300,11 @@ START_TEST(errors_name_what_is_wrong)
 {
     eo_value x, n, v, out, updated[2];
     struct eo_tensor_desc empty = harness_desc(EO_FLOAT32, SHAPE(0)), scalars = harness_desc(EO_FLOAT64, SHAPE(5));
-    eo_value velocity, s;
+    eo_value velocity, s, one;
+    struct eo_attrs attrs;
 
     setup();
+    one = INPUT(g, "one", EO_FLOAT32, 1);
     x = INPUT(g, "x", EO_FLOAT32, 4);
     n = INPUT(g, "n", EO_INT64, 1);
     v = INPUT(g, "v", EO_FLOAT32, 2, 2);
@@ -329,6 +331,14 @@ START_TEST(errors_name_what_is_wrong)
     ck_assert_str_eq(err.op, "sgd_update");
     ASSERT_CONTAINS(err.node, "optimizer");
     ASSERT_OK(autodiff_gradients(g, total(x), EO_NO_VALUE, &x, 1, &out, &err));
+
+    /* A row whose gradient depends on an attribute. */
+    ASSERT_OK(b.status);
+    eo_attrs_default(eo_op_schema(EO_OP_SCATTER_ELEMENTS), &attrs);
+    ASSERT_OK(eo_attrs_set_text(eo_op_schema(EO_OP_SCATTER_ELEMENTS), &attrs, "reduction", "minimum", &err));
+    ASSERT_OK(eo_graph_add(g, EO_OP_SCATTER_ELEMENTS, (eo_value[]){x, n, one}, 3, &attrs, &v, &err));
+    ASSERT_CODE(autodiff_gradients(g, total(v), EO_NO_VALUE, &x, 1, &out, &err), EO_E_NO_GRADIENT);
+    ASSERT_CONTAINS(err.message, "scatter_elements with reduction minimum");
     teardown();
 }
 END_TEST

@@ -250,76 +250,37 @@ START_TEST(test_gradients_are_declared)
 }
 END_TEST
 
-/* ONNX operator names that rows may carry, with the opsets of ONNX 1.12 and before that changed them. */
+/* The operators of ONNX 1.12 (opset 17), each between two spaces. */
+static const char onnx_operators[] =
+    " "
+    "Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh AveragePool BatchNormalization Bernoulli BitShift "
+    "BlackmanWindow Cast CastLike Ceil Celu Clip Compress Concat ConcatFromSequence Constant ConstantOfShape Conv "
+    "ConvInteger ConvTranspose Cos Cosh CumSum DFT DepthToSpace DequantizeLinear Det Div Dropout "
+    "DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements "
+    "GatherND Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GridSample HammingWindow "
+    "HannWindow HardSigmoid HardSwish Hardmax Identity If InstanceNormalization IsInf IsNaN LRN LSTM "
+    "LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax Loop LpNormalization LpPool MatMul "
+    "MatMulInteger Max MaxPool MaxRoiPool MaxUnpool Mean MeanVarianceNormalization MelWeightMatrix Min Mod Mul "
+    "Multinomial Neg NegativeLogLikelihoodLoss NonMaxSuppression NonZero Not OneHot Optional OptionalGetElement "
+    "OptionalHasElement Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RNN RandomNormal "
+    "RandomNormalLike RandomUniform RandomUniformLike Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Relu Reshape Resize "
+    "ReverseSequence RoiAlign Round STFT Scan ScatterElements ScatterND Selu SequenceAt SequenceConstruct "
+    "SequenceEmpty SequenceErase SequenceInsert SequenceLength SequenceMap Shape Shrink Sigmoid Sign Sin Sinh "
+    "Size Slice Softmax SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split Sqrt Squeeze Sub Sum Tan "
+    "Tanh ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Where Xor ";
+
 START_TEST(test_onnx_names)
 {
-    static const char *const known[] = {
-        "Abs",
-        "Add",
-        "And",
-        "ArgMax",
-        "ArgMin",
-        "Cast",
-        "Clip",
-        "Concat",
-        "ConstantOfShape",
-        "Div",
-        "Dropout",
-        "Equal",
-        "Exp",
-        "Expand",
-        "Gather",
-        "Greater",
-        "GRU",
-        "GreaterOrEqual",
-        "Less",
-        "LessOrEqual",
-        "Log",
-        "LogSoftmax",
-        "LSTM",
-        "MatMul",
-        "Max",
-        "Min",
-        "Mul",
-        "Neg",
-        "NegativeLogLikelihoodLoss",
-        "Not",
-        "OneHot",
-        "Or",
-        "Pow",
-        "RNN",
-        "RandomNormal",
-        "RandomUniform",
-        "Reciprocal",
-        "ReduceMax",
-        "ReduceMean",
-        "ReduceMin",
-        "ReduceSum",
-        "Relu",
-        "Reshape",
-        "Sigmoid",
-        "Sign",
-        "Slice",
-        "Softmax",
-        "SoftmaxCrossEntropyLoss",
-        "Softplus",
-        "Sqrt",
-        "Sub",
-        "Tanh",
-        "Transpose",
-        "Where",
-    };
-
     FOR_EACH_OP(op)
     {
-        bool found = op->onnx[0] == '\0';
+        char word[64];
 
         ck_assert_msg((op->onnx[0] != '\0') == (op->onnx_opset > 0), "%s", op->name);
         ck_assert(op->onnx_opset <= 17);
-        for (size_t i = 0; i < EO_COUNT_OF(known); i++) {
-            found |= strcmp(known[i], op->onnx) == 0;
-        }
-        ck_assert_msg(found, "ONNX has no %s (%s)", op->onnx, op->name);
+        snprintf(word, sizeof(word), " %s ", op->onnx);
+        ck_assert_msg(op->onnx[0] == '\0' || strstr(onnx_operators, word) != NULL, "ONNX has no %s (%s)", op->onnx,
+                      op->name);
     }
 }
 END_TEST
@@ -432,6 +393,27 @@ START_TEST(test_wire_ids_are_kept)
         {140, "sum_squares"},
         {141, "sgd_update"},
         {142, "adam_update"},
+        {340, "flatten"},
+        {341, "squeeze"},
+        {342, "unsqueeze"},
+        {343, "tile"},
+        {344, "pad"},
+        {345, "stack"},
+        {346, "split"},
+        {347, "trilu"},
+        {348, "reverse"},
+        {349, "roll"},
+        {350, "depth_to_space"},
+        {351, "space_to_depth"},
+        {352, "reverse_sequence"},
+        {353, "masked_fill"},
+        {354, "diagonal"},
+        {370, "gather_elements"},
+        {371, "gather_nd"},
+        {372, "scatter_elements"},
+        {373, "scatter_nd"},
+        {374, "nonzero"},
+        {375, "compress"},
         {400, "unfold"},
         {401, "fold"},
         {402, "conv"},

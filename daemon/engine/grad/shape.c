@@ -1,5 +1,5 @@
-/* Gradients of the rows that move elements: each moves them back; where one element was read several times, its
- * gradients are added. */
+/* Gradients of the rows that move elements by position: each moves them back; where one element was read several times,
+ * its gradients are added. */
 #include "daemon/engine/grad/rules.h"
 
 void grad_reshape(const struct grad_site *s)
@@ -100,36 +100,5 @@ void grad_slice_scatter(const struct grad_site *s)
     if (s->needs[1]) {
         copy_slice(s, EO_OP_SLICE, &attrs);
         s->in_grads[1] = eo_build_op(s->b, EO_OP_SLICE, &g, 1, &attrs);
-    }
-}
-
-static eo_value along_axis(const struct grad_site *s, enum eo_op to, const eo_value *in, int n_in)
-{
-    const struct eo_op_schema *op = eo_op_schema(to);
-    struct eo_attrs attrs;
-
-    eo_attrs_default(op, &attrs);
-    if (eo_attrs_set_int(op, &attrs, "axis", eo_attr_int(s->node->op, s->node->attrs, "axis"), s->b->err) != 0) {
-        s->b->status = EO_E_BAD_ATTRIBUTE;
-    }
-    return eo_build_op(s->b, to, in, n_in, &attrs);
-}
-
-void grad_gather(const struct grad_site *s)
-{
-    eo_value in[3] = {eo_build_full_like(s->b, site_x(s, 0), 0), site_x(s, 1), site_g(s)};
-
-    s->in_grads[0] = along_axis(s, EO_OP_SCATTER_ADD, in, 3);
-}
-
-void grad_scatter_add(const struct grad_site *s)
-{
-    eo_value in[2] = {site_g(s), site_x(s, 1)};
-
-    if (s->needs[0]) {
-        s->in_grads[0] = site_g(s);
-    }
-    if (s->needs[2]) {
-        s->in_grads[2] = along_axis(s, EO_OP_GATHER, in, 2);
     }
 }
