@@ -6,7 +6,7 @@ option(EO_WERROR "Treat warnings as errors" OFF)
 set(EO_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 option(EO_COVERAGE "Instrument for gcov" OFF)
 # Optional dependencies: AUTO uses what is there, ON demands it, OFF leaves it out.
-foreach(dep OPENBLAS ONEDNN SLEEF ZLIB OPENMP)
+foreach(dep OPENBLAS ONEDNN SLEEF ZLIB OPENMP ONNX)
   set(EO_WITH_${dep} AUTO CACHE STRING "Use ${dep}: AUTO, ON or OFF")
   set_property(CACHE EO_WITH_${dep} PROPERTY STRINGS AUTO ON OFF)
 endforeach()

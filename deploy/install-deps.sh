@@ -19,12 +19,13 @@ TEXT
 build_packages=(
   gcc libc6-dev binutils cmake ninja-build pkg-config git ca-certificates
   libuv1-dev libmsgpack-dev libssl-dev libsqlite3-dev libyaml-dev libjansson-dev
-  zlib1g-dev libsleef-dev libopenblas0-openmp libdnnl-dev
+  zlib1g-dev libsleef-dev libopenblas0-openmp
+  libprotobuf-c-dev protobuf-c-compiler
   check
 )
 dev_packages=(
   clang clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev llvm-14 ccache shellcheck gcovr
-  iproute2 procps sqlite3 python3 python3-msgpack
+  iproute2 procps sqlite3 python3 python3-msgpack libonnx-testdata
 )
 data_packages=(dataset-fashion-mnist)
 

@@ -296,8 +296,37 @@ static void write_backends(FILE *out)
 #include "distributed/engines.def"
 }
 
-const struct tabledoc_page tabledoc_engine_pages[] = {{"reference/ops.md", write_ops},
-                                                      {"reference/dtypes.md", write_dtypes},
-                                                      {"reference/messages.md", write_messages},
-                                                      {"reference/backends.md", write_backends},
-                                                      {NULL, NULL}};
+static void onnx_row(FILE *out, const char *name, const char *set, const char *versions, const char *row,
+                     const char *note)
+{
+    fprintf(out, "| `%s` | %s | %s | ", name, set, versions);
+    if (row[0] != '\0') {
+        fprintf(out, "`%s`", row);
+    } else {
+        fputs("several", out);
+    }
+    fputs(" | ", out);
+    tabledoc_cell(out, note);
+    fputs(" |\n", out);
+}
+
+static void write_onnx(FILE *out)
+{
+    tabledoc_head(out, "ONNX operators", "daemon/formats/onnx/operators.def",
+                  "What the importer reads ([onnx.md](../onnx.md)), with the row of [ops.md](ops.md) that an operator "
+                  "becomes; `several` when\nit is composed. A model's operator set decides what a node means; "
+                  "versions are those in which the entry holds.\n\n"
+                  "| operator | set | versions | row | limits |\n| --- | --- | --- | --- | --- |");
+#define ONNX_SET_DOMAIN "ai.onnx"
+#define ONNX_SET_TRAINING "ai.onnx.preview.training"
+#define ONNX(name, domain, since, until, fn, row, note)                                                                \
+    onnx_row(out, #name, ONNX_SET_##domain, #since " to " #until, row, note);
+#include "daemon/formats/onnx/operators.def"
+#undef ONNX_SET_DOMAIN
+#undef ONNX_SET_TRAINING
+}
+
+const struct tabledoc_page tabledoc_engine_pages[] = {
+    {"reference/ops.md", write_ops},           {"reference/dtypes.md", write_dtypes},
+    {"reference/messages.md", write_messages}, {"reference/backends.md", write_backends},
+    {"reference/onnx.md", write_onnx},         {NULL, NULL}};

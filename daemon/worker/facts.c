@@ -1,6 +1,5 @@
 /* task.facts and task.caps: what this process knows about backends, its device and the libraries in it. */
 #include "backends/cpu/blas.h"
-#include "backends/cpu/onednn.h"
 #include "backends/registry.h"
 #include "daemon/engine/plan.h"
 #include "daemon/worker/worker_run.h"
@@ -118,12 +117,12 @@ static void loaded_path(const char *part, char *out, size_t size)
     }
 }
 
-/* "OpenBLAS 0.3.21 (Zen)" -> its three parts; part: of the name of its file. */
-static void pack_library(struct eo_bytes *b, const struct worker *w, const char *key, const char *text,
-                         const char *part)
+/* "OpenBLAS 0.3.21 (Zen)" -> its three parts. */
+static void pack_blas(struct eo_bytes *b, const struct worker *w)
 {
     char name[32] = "", version[32] = "", kernel[64] = "", path[1024];
-    eo_pack_str(b, key);
+    const char *text = blas_description();
+    eo_pack_str(b, "blas");
     if (text[0] == '\0') {
         eo_pack_nil(b);
         return;
@@ -137,7 +136,7 @@ static void pack_library(struct eo_bytes *b, const struct worker *w, const char 
     if (open) {
         snprintf(kernel, sizeof(kernel), "%.*s", (int)strcspn(open + 1, ")"), open + 1);
     }
-    loaded_path(part, path, sizeof(path));
+    loaded_path("blas", path, sizeof(path));
     eo_pack_map(b, 5);
     eo_pack_kv_str(b, "implementation", name);
     eo_pack_kv_str(b, "version", version);
@@ -161,8 +160,9 @@ TASK(FACTS)
     }
     eo_pack_str(result, "versions");
     eo_pack_map(result, 2);
-    pack_library(result, w, "blas", blas_description(), "blas");
-    pack_library(result, w, "onednn", onednn_description(), "libdnnl");
+    pack_blas(result, w);
+    eo_pack_str(result, "onednn");
+    eo_pack_nil(result);
     if (w->device) {
         eo_pack_str(result, "device");
         worker_pack_device(result, w->device);

@@ -50,6 +50,7 @@ struct onnx_results {
 };
 
 /* Runs m on the executor's device. inputs[i] belongs to port i of onnx_model_inputs; NULL or i >= n_in: not given.
+ * A bfloat16 input also takes uint16: the bits, as files made with NumPy hold them.
  * Errors: BAD_PARAMS (an input that is missing, or of the wrong dtype or shape), UNSUPPORTED, those of plan_compile and
  * plan_run; they name node and operator of the model. On failure out holds nothing. */
 int onnx_run(const struct onnx_model *m, const struct host_tensor *const *inputs, int n_in, struct executor *x,
