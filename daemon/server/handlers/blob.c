@@ -1,6 +1,7 @@
 /* blob.* requests: data by content. Files are touched on other threads; chunks of one blob are put one after another.
  */
 #include "daemon/jobs/blobs.h"
+#include "daemon/server/chunk.h"
 #include "daemon/server/handlers.h"
 #include "proto/base/text.h"
 #include "proto/frame.h"
@@ -184,68 +185,13 @@ HANDLER(BLOB_PUT)
 
 /* ---- get ---- */
 
-struct get_work {
-    struct request *request;
-    char sha256[65];
-    uint64_t offset, size, total;
-    uint8_t *data;
-    struct eo_error error;
-};
-
-static void get_work(void *ctx)
-{
-    struct get_work *w = ctx;
-    uint64_t n = 0;
-    if (blobs_get(w->request->server->state_dir, w->sha256, w->offset, w->data, w->size, &n, &w->total, &w->error) ==
-        EO_OK) {
-        w->size = n;
-    }
-}
-
-static void get_done(void *ctx)
-{
-    struct get_work *w = ctx;
-    if (w->error.code != 0) {
-        request_fail(w->request, &w->error);
-        free(w->data);
-    } else {
-        const struct segment segment = {.data = w->data, .size = w->size, .release = segment_free_data, .ctx = w->data};
-        struct eo_bytes *b = request_result(w->request);
-        eo_pack_map(b, 1);
-        eo_pack_kv_u64(b, "total", w->total);
-        request_send_payload(w->request, &segment, 1);
-    }
-    request_unref(w->request);
-    free(w);
-}
-
 HANDLER(BLOB_GET)
 {
-    struct get_work *w = calloc(1, sizeof *w);
-    if (w == NULL) {
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a download");
+    char sha256[65];
+    char path[BLOBS_PATH];
+    int rc = eo_need_str(r->params, "sha256", sha256, sizeof sha256, err);
+    if (rc == EO_OK && !blobs_path(r->server->state_dir, sha256, path)) {
+        rc = EO_RAISE(err, EO_E_BAD_PARAMS, "sha256 is no SHA-256 in lower-case hex");
     }
-    int rc = eo_need_str(r->params, "sha256", w->sha256, sizeof w->sha256, err);
-    if (rc == EO_OK) {
-        rc = eo_need_u64(r->params, "offset", INT64_MAX, &w->offset, err);
-    }
-    if (rc == EO_OK) {
-        rc = eo_need_u64(r->params, "size", EO_CHUNK_MAX, &w->size, err);
-    }
-    if (rc == EO_OK) {
-        w->data = malloc((size_t)w->size + 1);
-        rc = w->data != NULL ? EO_OK : EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a chunk");
-    }
-    if (rc == EO_OK) {
-        w->request = request_ref(r);
-        rc = loop_work(r->server->loop, LOOP_FILES, get_work, get_done, w, err);
-        if (rc != EO_OK) {
-            request_unref(w->request);
-        }
-    }
-    if (rc != EO_OK) {
-        free(w->data);
-        free(w);
-    }
-    return rc;
+    return rc == EO_OK ? chunk_answer(r, path, -1, err) : rc;
 }

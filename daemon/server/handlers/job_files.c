@@ -1,4 +1,5 @@
 /* job.files and job.read: what a job left, read on another thread. */
+#include "daemon/server/chunk.h"
 #include "daemon/server/handlers.h"
 #include "daemon/server/jobs.h"
 #include "proto/base/file.h"
@@ -6,13 +7,10 @@
 #include "proto/frame.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { PATH_SIZE = 1400, NAME_SIZE = 256, MAX_RESULT_FILES = 4096, MAX_DEPTH = 4 };
 
@@ -142,112 +140,21 @@ HANDLER(JOB_FILES)
     return rc;
 }
 
-struct read_work {
-    struct request *request;
-    char path[PATH_SIZE + NAME_SIZE];
-    uint64_t offset, size, total;
-    uint8_t *data;
-    struct eo_error error;
-};
-
-static uint64_t read_at(struct read_work *w, int fd)
-{
-    uint64_t done = 0;
-    while (done < w->size) {
-        ssize_t n = pread(fd, w->data + done, (size_t)(w->size - done), (off_t)(w->offset + done));
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            int errnum = errno;
-            eo_raise_io(&w->error, errnum, "read", w->path);
-        }
-        if (n <= 0) {
-            break;
-        }
-        done += (uint64_t)n;
-    }
-    return done;
-}
-
-static void read_work(void *ctx)
-{
-    struct read_work *w = ctx;
-    struct stat st;
-    int fd = open(w->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0 || fstat(fd, &st) != 0) {
-        int errnum = errno;
-        eo_raise_io(&w->error, errnum, "open", w->path);
-    } else if (!S_ISREG(st.st_mode)) {
-        EO_RAISE(&w->error, EO_E_NO_FILE, "this is no file");
-    } else {
-        w->total = (uint64_t)st.st_size;
-        w->size = read_at(w, fd);
-    }
-    if (fd >= 0) {
-        close(fd);
-    }
-}
-
-static void read_done(void *ctx)
-{
-    struct read_work *w = ctx;
-    if (w->error.code != 0) {
-        request_fail(w->request, &w->error);
-        free(w->data);
-    } else {
-        const struct segment segment = {.data = w->data, .size = w->size, .release = segment_free_data, .ctx = w->data};
-        struct eo_bytes *b = request_result(w->request);
-        eo_pack_map(b, 1);
-        eo_pack_kv_u64(b, "total", w->total);
-        request_send_payload(w->request, &segment, 1);
-    }
-    request_unref(w->request);
-    free(w);
-}
-
 HANDLER(JOB_READ)
 {
     struct job *j = NULL;
     char name[NAME_SIZE];
-    uint64_t offset = 0;
-    uint64_t size = 0;
     char dir[PATH_SIZE];
+    char path[PATH_SIZE + NAME_SIZE];
     int rc = job_of_request(r, &j, err);
     if (rc == EO_OK) {
         rc = eo_need_str(r->params, "name", name, sizeof name, err);
     }
-    if (rc == EO_OK) {
-        rc = eo_need_u64(r->params, "offset", INT64_MAX, &offset, err);
-    }
-    if (rc == EO_OK) {
-        rc = eo_need_u64(r->params, "size", EO_CHUNK_MAX, &size, err);
-    }
     if (rc == EO_OK && !job_file_name_safe(name)) {
         rc = EO_RAISE(err, EO_E_BAD_PARAMS, "a file of a job is named by a relative path without dots");
     }
-    struct read_work *w = rc == EO_OK ? calloc(1, sizeof *w) : NULL;
-    if (rc != EO_OK) {
-        return rc;
+    if (rc == EO_OK && (!output_dir(j, dir, sizeof dir) || !eo_path_join(path, sizeof path, dir, name))) {
+        rc = EO_RAISE(err, EO_E_NO_FILE, "the path of %s is too long", name);
     }
-    if (w != NULL) {
-        w->data = malloc((size_t)size + 1);
-    }
-    if (w == NULL || w->data == NULL || !output_dir(j, dir, sizeof dir) ||
-        !eo_path_join(w->path, sizeof w->path, dir, name)) {
-        rc = EO_RAISE(err, EO_E_NO_MEMORY, "no memory to read a file");
-    } else {
-        w->offset = offset;
-        w->size = size;
-        w->request = request_ref(r);
-        rc = loop_work(r->server->loop, LOOP_FILES, read_work, read_done, w, err);
-        if (rc != EO_OK) {
-            request_unref(w->request);
-        }
-    }
-    if (rc != EO_OK && w != NULL) {
-        free(w->data);
-        free(w);
-    }
-    return rc;
+    return rc == EO_OK ? chunk_answer(r, path, -1, err) : rc;
 }
