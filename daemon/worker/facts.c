@@ -27,9 +27,14 @@ static void complete_facts(const struct worker *w, const struct eo_backend *b, s
     if (f->state[EO_FACT_SUPPORTED] == EO_FACT_UNKNOWN) {
         snprintf(f->why[EO_FACT_SUPPORTED], sizeof(f->why[0]), "asked per operation: `everyo ops` shows the table");
     }
-    f->state[EO_FACT_USED] = w->device->n_launches > 0 ? EO_FACT_YES : EO_FACT_NO;
-    snprintf(f->why[EO_FACT_USED], sizeof(f->why[0]), "%llu kernels run by this worker",
-             (unsigned long long)w->device->n_launches);
+    /* A worker that had nothing to do yet is no reason to worry. */
+    f->state[EO_FACT_USED] = w->device->n_launches > 0 ? EO_FACT_YES : EO_FACT_UNKNOWN;
+    if (w->device->n_launches > 0) {
+        snprintf(f->why[EO_FACT_USED], sizeof(f->why[0]), "%llu kernels run by this worker",
+                 (unsigned long long)w->device->n_launches);
+    } else {
+        snprintf(f->why[EO_FACT_USED], sizeof(f->why[0]), "this worker has run nothing yet");
+    }
 }
 
 static void pack_facts(struct eo_bytes *b, const struct eo_backend_facts *f)

@@ -198,6 +198,8 @@ START_TEST(doctor)
     }
     ck_assert_str_eq(status_of(&r, "worker", NULL, status, sizeof(status)), "OK");
     ck_assert_str_eq(status_of(&r, "self-check", NULL, status, sizeof(status)), "OK");
+    /* A worker that has run nothing yet is in order. */
+    ck_assert_str_eq(status_of(&r, "acceleration used", NULL, status, sizeof(status)), "SKIP");
     const struct eo_item *checks = eo_item_get(r.result, "checks");
     for (size_t i = 0; i < eo_item_count(checks); i++) {
         const struct eo_item *check = eo_item_at(checks, i);
