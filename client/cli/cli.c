@@ -215,11 +215,12 @@ static int store_option(struct cli *cli, int option, const char *value, struct e
     }
     cli->given[option] = true;
     cli->value[option] = value;
-    if (option == CLI_OPT_SET) {
-        if (cli->n_sets == CLI_MAX_SETS) {
-            return EO_RAISE(err, EO_E_USAGE, "more than %d --set options", CLI_MAX_SETS);
+    if (o->repeatable) {
+        struct cli_list *list = &cli->sets;
+        if (list->n == CLI_MAX_REPEATED) {
+            return EO_RAISE(err, EO_E_USAGE, "more than %d %s options", CLI_MAX_REPEATED, o->long_name);
         }
-        cli->sets[cli->n_sets++] = value;
+        list->values[list->n++] = value;
     }
     if (option == CLI_OPT_TIMEOUT && (!eo_parse_duration(value, &cli->timeout_ms) || cli->timeout_ms == 0)) {
         EO_RAISE(err, EO_E_USAGE, "--timeout %s is no time", value);

@@ -33,7 +33,13 @@ struct cli_command_row {
     const char *summary, *description, *examples, *stability, *since;
 };
 
-enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_SETS = 64 };
+enum { CLI_MAX_ARGUMENTS = 4, CLI_MAX_REPEATED = 256 };
+
+/* Values of an option that may be given again, in order. */
+struct cli_list {
+    const char *values[CLI_MAX_REPEATED];
+    int n;
+};
 
 /* A parsed command line. Texts point into argv. */
 struct cli {
@@ -41,8 +47,7 @@ struct cli {
     enum cli_command command;
     bool given[CLI_N_OPTIONS];
     const char *value[CLI_N_OPTIONS];
-    const char *sets[CLI_MAX_SETS]; /* --set, in order */
-    int n_sets;
+    struct cli_list sets; /* --set */
     const char *arguments[CLI_MAX_ARGUMENTS];
     int n_arguments;
     uint64_t timeout_ms; /* --timeout, 0 = not given */

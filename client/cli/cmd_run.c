@@ -45,9 +45,9 @@ static int check_spec(struct run *r, struct eo_error *err)
     eo_pack_str_n(&p, (const char *)r->text.data, r->text.size);
     eo_pack_kv_str(&p, "file_name", r->spec_path);
     eo_pack_str(&p, "set");
-    eo_pack_array(&p, (size_t)r->cli->n_sets);
-    for (int i = 0; i < r->cli->n_sets; i++) {
-        eo_pack_str(&p, r->cli->sets[i]);
+    eo_pack_array(&p, (size_t)r->cli->sets.n);
+    for (int i = 0; i < r->cli->sets.n; i++) {
+        eo_pack_str(&p, r->cli->sets.values[i]);
     }
     eo_reply_fini(&r->checked);
     int rc = eo_connection_call(r->link.connection, "job.check", &p, NULL, 0, &r->checked, err);

@@ -23,8 +23,17 @@ static bool is_nonfinite(const struct eo_item *it)
     return eo_item_kind(it) == EO_ITEM_FLOAT && eo_item_as_f64(it, &v) && !isfinite(v);
 }
 
-/* All pairs but that of one key. */
-static void pairs_json(struct eo_json *j, const struct eo_item *map, const char *but)
+static bool is_one_of(const char *name, const char *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (strcmp(name, *list) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void item_json_pairs_but(struct eo_json *j, const struct eo_item *map, const char *const *but)
 {
     bool nonfinite = false;
     for (size_t i = 0; i < eo_item_count(map); i++) {
@@ -39,7 +48,7 @@ static void pairs_json(struct eo_json *j, const struct eo_item *map, const char 
         }
         memcpy(name, text, length);
         name[length] = '\0';
-        if (strcmp(name, but) == 0) {
+        if (is_one_of(name, but)) {
             continue;
         }
         eo_json_key(j, name);
@@ -53,7 +62,8 @@ static void pairs_json(struct eo_json *j, const struct eo_item *map, const char 
 
 void item_json_pairs(struct eo_json *j, const struct eo_item *map)
 {
-    pairs_json(j, map, "");
+    static const char *const nothing[] = {NULL};
+    item_json_pairs_but(j, map, nothing);
 }
 
 static void json_bin(struct eo_json *j, const struct eo_item *it)
@@ -151,10 +161,11 @@ int json_line_end(struct json_line *l, bool print)
 
 int item_json_print(const struct eo_item *map)
 {
+    static const char *const own[] = {"schema", NULL};
     struct json_line line;
     struct eo_json *j = json_line_begin(&line);
     eo_json_kv_i64(j, "schema", 1);
-    pairs_json(j, map, "schema");
+    item_json_pairs_but(j, map, own);
     return json_line_end(&line, true);
 }
 

@@ -9,6 +9,8 @@
 void item_json(struct eo_json *j, const struct eo_item *it);
 /* The pairs of a map, into an object that is already open. */
 void item_json_pairs(struct eo_json *j, const struct eo_item *map);
+/* The same without some keys; but is a list that ends with NULL. */
+void item_json_pairs_but(struct eo_json *j, const struct eo_item *map, const char *const *but);
 
 /* One JSON text on stdout, ended by a newline and flushed: a document, or a line of NDJSON. The object is open between
  * begin and end. Returns the exit code; without print nothing is written. */

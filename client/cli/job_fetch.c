@@ -1,17 +1,12 @@
 #include "client/cli/job_fetch.h"
 
 #include "client/cli/item_json.h"
+#include "client/cli/remote_file.h"
 #include "client/cli/report.h"
 #include "proto/base/file.h"
-#include "proto/base/sha256.h"
-#include "proto/frame.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *const job_fetch_results[] = {"model.safetensors", "manifest.json", "history.csv", "run.json", NULL};
 
@@ -48,50 +43,15 @@ static int make_parent(const char *path, struct eo_error *err)
     return eo_dir_ensure(parent, 0777, err);
 }
 
-static int read_chunk(struct eo_connection *c, const char *job, const char *name, uint64_t offset, uint64_t size,
-                      void *into, struct eo_error *err)
-{
-    struct eo_bytes p;
-    uint32_t id = 0;
-    eo_bytes_init(&p, 4096);
-    eo_pack_map(&p, 4);
-    eo_pack_kv_str(&p, "job", job);
-    eo_pack_kv_str(&p, "name", name);
-    eo_pack_kv_u64(&p, "offset", offset);
-    eo_pack_kv_u64(&p, "size", size);
-    int rc = eo_connection_request(c, "job.read", &p, NULL, 0, &id, err);
-    eo_bytes_fini(&p);
-    return rc != EO_OK ? rc : eo_connection_wait(c, id, into, (size_t)size, NULL, err);
-}
+struct job_file_name {
+    const char *job, *name;
+};
 
-static int copy_bytes(struct eo_connection *c, const char *job, const char *name, uint64_t size, int fd,
-                      const char *path, char out_hex[65], struct eo_error *err)
+static void pack_name(void *ctx, struct eo_bytes *params)
 {
-    const uint64_t chunk = eo_connection_facts(c)->chunk_limit;
-    uint8_t *buffer = malloc((size_t)EO_MIN(chunk, size) + 1);
-    struct eo_sha256 hash;
-    uint8_t digest[EO_SHA256_SIZE] = {0};
-    if (buffer == NULL) {
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory for a chunk");
-    }
-    eo_sha256_init(&hash);
-    int rc = EO_OK;
-    for (uint64_t at = 0; at < size && rc == EO_OK;) {
-        const uint64_t n = EO_MIN(chunk, size - at);
-        rc = read_chunk(c, job, name, at, n, buffer, err);
-        if (rc == EO_OK) {
-            rc = eo_write_all(fd, buffer, (size_t)n, path, err);
-            eo_sha256_update(&hash, buffer, (size_t)n);
-        }
-        at += n;
-        progress_show("fetching %s %3.0f%%", name, 100.0 * (double)at / (double)size);
-    }
-    free(buffer);
-    if (!eo_sha256_final(&hash, digest) && rc == EO_OK) {
-        rc = EO_RAISE(err, EO_E_NO_MEMORY, "no memory to hash %s", name);
-    }
-    eo_sha256_hex(digest, out_hex);
-    return rc;
+    const struct job_file_name *f = ctx;
+    eo_pack_kv_str(params, "job", f->job);
+    eo_pack_kv_str(params, "name", f->name);
 }
 
 static int fetch_one(struct eo_connection *c, const char *job, const struct eo_item *file, const char *dir,
@@ -99,9 +59,7 @@ static int fetch_one(struct eo_connection *c, const char *job, const struct eo_i
 {
     char name[256];
     char want[65];
-    char got[65];
     char path[2048];
-    char part[2080];
     uint64_t size = 0;
     int rc = eo_need_str(file, "name", name, sizeof name, err);
     if (rc == EO_OK) {
@@ -117,28 +75,15 @@ static int fetch_one(struct eo_connection *c, const char *job, const struct eo_i
         return EO_RAISE(err, EO_E_BAD_ENVELOPE, "the daemon offers a file of an unsafe name");
     }
     rc = make_parent(path, err);
-    snprintf(part, sizeof part, "%s.part", path);
-    int fd = rc == EO_OK ? open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666) : -1;
-    if (fd < 0) {
-        int errnum = errno;
-        return rc != EO_OK ? rc : EO_RAISE_ERRNO(err, EO_E_CANNOT_CREATE, errnum, "%s could not be created", part);
-    }
-    rc = copy_bytes(c, job, name, size, fd, part, got, err);
-    if (close(fd) != 0 && rc == EO_OK) {
-        int errnum = errno;
-        rc = eo_raise_io(err, errnum, "close", part);
-    }
-    if (rc == EO_OK && strcmp(want, got) != 0) {
-        rc = EO_RAISE(err, EO_E_BAD_FILE, "%s arrived with SHA-256 %.12s..., %.12s... was announced", name, got, want);
-    }
-    if (rc == EO_OK && rename(part, path) != 0) {
-        int errnum = errno;
-        rc = EO_RAISE_ERRNO(err, EO_E_CANNOT_CREATE, errnum, "%s could not be renamed", part);
-    }
-    if (rc != EO_OK) {
-        unlink(part);
-    }
-    return rc;
+    struct job_file_name file_name = {job, name};
+    const struct remote_file source = {.method = "job.read",
+                                       .pack = pack_name,
+                                       .n_keys = 2,
+                                       .ctx = &file_name,
+                                       .name = name,
+                                       .size = size,
+                                       .sha256 = want};
+    return rc == EO_OK ? remote_file_fetch(c, &source, path, err) : rc;
 }
 
 static bool wanted(const struct eo_item *file, const char *const *only)

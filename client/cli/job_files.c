@@ -226,22 +226,27 @@ static int upload_one(struct eo_connection *c, const struct job_file *f, uint64_
     return rc;
 }
 
+int job_file_upload(struct eo_connection *c, const struct job_file *f, job_files_progress_fn progress, void *ctx,
+                    struct eo_error *err)
+{
+    bool have = false;
+    uint64_t received = 0;
+    int rc = ask_have(c, f, &have, &received, err);
+    if (rc == EO_OK && have) {
+        progress(ctx, f, f->size, 0);
+    } else if (rc == EO_OK) {
+        rc = upload_one(c, f, received, progress, ctx, err);
+    }
+    return rc;
+}
+
 int job_files_upload(struct eo_connection *c, const struct job_files *files, job_files_progress_fn progress, void *ctx,
                      struct eo_error *err)
 {
     int rc = EO_OK;
     for (size_t i = 0; i < files->n && rc == EO_OK; i++) {
-        const struct job_file *f = &files->files[i];
-        bool have = false;
-        uint64_t received = 0;
-        if (f->sha256[0] == '\0') {
-            continue;
-        }
-        rc = ask_have(c, f, &have, &received, err);
-        if (rc == EO_OK && have) {
-            progress(ctx, f, f->size, 0);
-        } else if (rc == EO_OK) {
-            rc = upload_one(c, f, received, progress, ctx, err);
+        if (files->files[i].sha256[0] != '\0') {
+            rc = job_file_upload(c, &files->files[i], progress, ctx, err);
         }
     }
     return rc;

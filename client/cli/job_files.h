@@ -30,6 +30,9 @@ int job_files_find(const struct eo_item *files, const char *spec_path, bool far,
 /* The files of the checkpoint in dir: dir itself, or the newest step-N in dir/checkpoints or dir. NO_FILE: there is
  * none. */
 int job_files_find_checkpoint(const char *dir, struct job_files *out, struct eo_error *err);
+/* One file whose local, sha256 and size are filled in. */
+int job_file_upload(struct eo_connection *c, const struct job_file *f, job_files_progress_fn progress, void *ctx,
+                    struct eo_error *err);
 int job_files_upload(struct eo_connection *c, const struct job_files *files, job_files_progress_fn progress, void *ctx,
                      struct eo_error *err);
 void job_files_pack(struct eo_bytes *b,
