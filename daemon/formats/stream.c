@@ -103,7 +103,7 @@ static int open_regular(const char *path, int *out_fd, uint64_t *out_size, struc
     return EO_OK;
 }
 
-int stream_open(const char *path, struct stream **out, struct eo_error *err)
+int stream_open_as(const char *path, const char *name, struct stream **out, struct eo_error *err)
 {
     struct stream *s;
     uint64_t size = 0;
@@ -113,10 +113,10 @@ int stream_open(const char *path, struct stream **out, struct eo_error *err)
     if (status != EO_OK) {
         return status;
     }
-    s = new_stream(path);
+    s = new_stream(name);
     if (s == NULL) {
         close(fd);
-        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to read %s", path);
+        return EO_RAISE(err, EO_E_NO_MEMORY, "no memory to read %s", name);
     }
     s->fd = fd;
     s->raw_size = size;
@@ -127,6 +127,11 @@ int stream_open(const char *path, struct stream **out, struct eo_error *err)
     }
     *out = s;
     return EO_OK;
+}
+
+int stream_open(const char *path, struct stream **out, struct eo_error *err)
+{
+    return stream_open_as(path, path, out, err);
 }
 
 int stream_open_memory(const char *name, const void *data, size_t size, struct stream **out, struct eo_error *err)

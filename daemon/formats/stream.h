@@ -10,6 +10,8 @@ struct stream;
 
 /* Errors: NO_FILE, BAD_FILE (not a regular file, or gzip in a build without zlib), IO, NO_MEMORY. */
 int stream_open(const char *path, struct stream **out, struct eo_error *err);
+/* The same; name stands for the path in messages about the content. */
+int stream_open_as(const char *path, const char *name, struct stream **out, struct eo_error *err);
 /* Borrows data; name stands for the path in messages and must outlive the stream. */
 int stream_open_memory(const char *name, const void *data, size_t size, struct stream **out, struct eo_error *err);
 void stream_close(struct stream *s); /* NULL is fine */
