@@ -44,6 +44,9 @@ int eo_shape_created(const struct eo_op_schema *op, const struct eo_attrs *attrs
 /* The words of the attribute reduction of losses. */
 enum eo_reduction { EO_REDUCTION_MEAN, EO_REDUCTION_SUM, EO_REDUCTION_NONE, EO_REDUCTION_BATCHMEAN };
 
+/* Longest sequence of rnn, lstm and gru: each step is some nodes of a plan. */
+enum { EO_RECURRENT_MAX_STEPS = 8192 };
+
 /* Whether optional operand i is there: it was passed and is not the hole, shape [0]. */
 static inline bool eo_input_given(const struct eo_tensor_desc *const *in, int n_in, int i)
 {

@@ -2,6 +2,8 @@
 
 #include "daemon/engine/lower/rules.h"
 
+#include <string.h>
+
 typedef void (*lower_fn)(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
 
 eo_value lower_widen(struct eo_builder *b, eo_value v)
@@ -28,6 +30,44 @@ eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in,
         b->status = eo_attrs_set_int(row, &attrs, name, v, b->err);
     }
     return eo_build_op(b, op, in, n_in, &attrs);
+}
+
+eo_value lower_clip(struct eo_builder *b, eo_value x, double bound)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_CLIP);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(op, &attrs);
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_float(op, &attrs, "low", -bound, b->err);
+    }
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_float(op, &attrs, "high", bound, b->err);
+    }
+    return eo_build_op(b, EO_OP_CLIP, &x, 1, &attrs);
+}
+
+void lower_split(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_SLICE);
+    struct eo_tensor_desc d = lower_desc(b, x);
+    int64_t starts[EO_MAX_DIMS] = {0}, stops[EO_MAX_DIMS];
+    struct eo_attrs attrs;
+
+    memcpy(stops, d.shape, sizeof(stops));
+    stops[axis] = 0;
+    for (int i = 0; i < n; i++) {
+        starts[axis] = stops[axis];
+        stops[axis] += sizes[i];
+        eo_attrs_default(op, &attrs);
+        if (b->status == EO_OK) {
+            b->status = eo_attrs_set_ints(op, &attrs, "starts", starts, d.n_dims, b->err);
+        }
+        if (b->status == EO_OK) {
+            b->status = eo_attrs_set_ints(op, &attrs, "stops", stops, d.n_dims, b->err);
+        }
+        out[i] = eo_build_op(b, EO_OP_SLICE, &x, 1, &attrs);
+    }
 }
 
 static lower_fn lowering(enum eo_op op)

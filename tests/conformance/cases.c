@@ -191,6 +191,10 @@ static double ordinary_float(enum eo_op op, int input, double u)
         return floor(u * 9) - 4; /* ties */
     case EO_OP_ADAM_UPDATE:
         return input >= 3 ? u * 0.1 : u * 2 - 1; /* second moments are not negative */
+    case EO_OP_RNN:
+    case EO_OP_LSTM:
+    case EO_OP_GRU:
+        return u - 0.5; /* steps neither grow nor saturate */
     case EO_OP_BCE_LOSS:
         return u;
     case EO_OP_BCE_WITH_LOGITS_LOSS:
@@ -331,6 +335,11 @@ static bool is_class_loss(enum eo_op op)
     return op == EO_OP_NLL_LOSS || op == EO_OP_CROSS_ENTROPY_LOSS || op == EO_OP_MULTI_MARGIN_LOSS;
 }
 
+static bool is_recurrent(enum eo_op op)
+{
+    return op == EO_OP_RNN || op == EO_OP_LSTM || op == EO_OP_GRU;
+}
+
 static bool is_pair_loss(enum eo_op op)
 {
     return op >= EO_OP_MSE_LOSS && op <= EO_OP_HINGE_LOSS;
@@ -369,6 +378,8 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
         fill_indices(r, 0, 0, eo_attr_int(r->op, &r->attrs, "depth"), seed);
     else if (op == EO_OP_CROSS_ENTROPY)
         fill_indices(r, 1, 0, r->in[0].shape[1], seed);
+    else if (is_recurrent(op) && r->n_in > 4 && r->in[4].dtype == EO_INT64)
+        fill_indices(r, 4, 0, EO_MAX(r->in[0].shape[0], r->in[0].shape[1]) + 1, seed);
     else if (is_class_loss(op))
         fill_targets(r, axis_size(r), seed);
     else if (op == EO_OP_UNIFORM || op == EO_OP_NORMAL || op == EO_OP_DROPOUT)
@@ -400,6 +411,10 @@ int64_t case_reduced(const struct run *r)
         return axis_size(r);
     case EO_OP_CROSS_ENTROPY:
         return r->in[0].shape[1];
+    case EO_OP_RNN:
+    case EO_OP_LSTM:
+    case EO_OP_GRU:
+        return r->in[0].shape[2] + r->in[2].shape[2];
     case EO_OP_NLL_LOSS:
     case EO_OP_CROSS_ENTROPY_LOSS:
     case EO_OP_MULTI_MARGIN_LOSS:

@@ -109,14 +109,23 @@ static enum eo_dtype draw_dtype(eo_dtype_set set, struct draw *d)
     return dtype;
 }
 
+/* Sizes that stay what they are: the rng operand's 3 words, and of recurrent rows those that hang together with their
+ * cases' 4 hidden units. */
+static struct sizes fixed_sizes(enum eo_op op)
+{
+    static const struct sizes rng = {{3}, {3}, 1}, gates = {{4, 8, 12, 16, 24, 32}, {4, 8, 12, 16, 24, 32}, 6};
+    if (op == EO_OP_RNN || op == EO_OP_LSTM || op == EO_OP_GRU)
+        return gates;
+    return (eo_op_schema(op)->flags & EO_OPF_RANDOM) != 0 ? rng : (struct sizes){.n = 0};
+}
+
 /* A call like the case's with other sizes; the attributes follow the sizes in every second try. */
 static bool draw_call(const struct op_case *c, struct draw *d, struct run *r)
 {
     struct eo_error err;
     for (int i = 0; i < TRIES; i++) {
         char inputs[256], attrs[256];
-        /* The rng operand has 3 words whatever is drawn. */
-        struct sizes sizes = {{3}, {3}, (eo_op_schema(c->op)->flags & EO_OPF_RANDOM) != 0};
+        struct sizes sizes = fixed_sizes(c->op);
         replace_numbers(c->inputs, &sizes, d, inputs, sizeof inputs);
         if (i % 2 == 0)
             replace_numbers(c->attrs, &sizes, d, attrs, sizeof attrs);

@@ -108,6 +108,7 @@ int call_run(struct eo_device *dev, const struct call *c, bool with_grads, struc
     rc = harness_run(&h, err);
     for (int o = 0; rc == EO_OK && o < d.n_out; o++) {
         r->out[o] = fetch(&h, &d, o);
+        r->count[o] = (int)eo_tensor_desc_count(eo_graph_desc(d.g, d.outputs[o]));
     }
     for (int w = 0; rc == EO_OK && w < d.n_wrt; w++) {
         r->grad[d.wrt_input[w]] = fetch(&h, &d, d.n_out + w);

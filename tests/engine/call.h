@@ -18,6 +18,7 @@ struct call {
 /* Elements as double; NULL where there is no such output or gradient. */
 struct call_result {
     double *out[EO_MAX_OUTPUTS];
+    int count[EO_MAX_OUTPUTS];     /* elements of each output */
     double *grad[CALL_MAX_INPUTS]; /* of the sum of all elements of all float outputs, for float inputs */
 };
 

@@ -89,6 +89,7 @@ static const struct grad_case cases[] = {
 #include "tests/engine/gradient_cases/linalg.def"
 #include "tests/engine/gradient_cases/loss.def"
 #include "tests/engine/gradient_cases/norm.def"
+#include "tests/engine/gradient_cases/recurrent.def"
 #include "tests/engine/gradient_cases/reduce.def"
 #include "tests/engine/gradient_cases/shape.def"
 #include "tests/engine/gradient_cases/window.def"

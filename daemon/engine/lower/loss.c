@@ -61,25 +61,10 @@ void lower_mae_loss(struct eo_builder *b, const struct eo_graph_node *node, eo_v
     out[0] = finish(b, node, eo_build_unary(b, EO_OP_ABS, difference(b, node)), EO_NO_VALUE);
 }
 
-static eo_value clip(struct eo_builder *b, eo_value x, double bound)
-{
-    const struct eo_op_schema *op = eo_op_schema(EO_OP_CLIP);
-    struct eo_attrs attrs;
-
-    eo_attrs_default(op, &attrs);
-    if (b->status == EO_OK) {
-        b->status = eo_attrs_set_float(op, &attrs, "low", -bound, b->err);
-    }
-    if (b->status == EO_OK) {
-        b->status = eo_attrs_set_float(op, &attrs, "high", bound, b->err);
-    }
-    return eo_build_op(b, EO_OP_CLIP, &x, 1, &attrs);
-}
-
 /* With c = d limited to [-delta, delta]: c (d - c / 2) is the square inside and the line outside. */
 static eo_value huber(struct eo_builder *b, eo_value d, double delta, double divisor)
 {
-    eo_value c = clip(b, d, delta);
+    eo_value c = lower_clip(b, d, delta);
     eo_value rest = binary(b, EO_OP_SUBTRACT, d, binary(b, EO_OP_MULTIPLY, c, scalar(b, c, 0.5)));
 
     c = divisor == 1 ? c : binary(b, EO_OP_DIVIDE, c, scalar(b, c, divisor));

@@ -46,6 +46,11 @@ static inline eo_value lower_optional(const struct eo_builder *b, const struct e
 /* A row with the integer attribute `name` (also BOOL, DTYPE), the others as they are by default. */
 eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in, int n_in, const char *name, int64_t v);
 
+/* x limited to [-bound, bound]. */
+eo_value lower_clip(struct eo_builder *b, eo_value x, double bound);
+/* x cut along an axis into n parts of these sizes. */
+void lower_split(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out);
+
 /* float16 and bfloat16 as float32, for lowerings whose intermediate results need it; others as they are. */
 eo_value lower_widen(struct eo_builder *b, eo_value v);
 /* v in the dtype of `like`: the end of a lowering that began with lower_widen. */
