@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kernels of EveryO beside PyTorch, plain OpenBLAS, plain oneDNN and the limit of memory, as ratios.
 
-usage: ops.py BIN_DIR [--runs 5] [--threads 1,2] [--repeats 15] [--statistic median] [--csv FILE] [FILTER]
+usage: ops.py BIN_DIR [FILTER] [--runs 5] [--threads 1,2] [--repeats 15] [--statistic median] [--csv FILE]
 
 Processes of EveryO and of each peer take turns, --runs times. One line a case and number of threads: EveryO's median time
 and, per peer, EveryO's time divided by the peer's as median (min to max) over the rounds: below 1 EveryO is faster. "limit"
@@ -17,7 +17,6 @@ import sys
 
 PYTHON = "/usr/bin/python3"
 HERE = os.path.dirname(os.path.abspath(__file__))
-PEERS = ["torch", "openblas", "onednn"]
 
 
 def peer_environment(threads):

@@ -19,7 +19,7 @@ TEXT
 build_packages=(
   gcc libc6-dev binutils cmake ninja-build pkg-config git ca-certificates
   libuv1-dev libmsgpack-dev libssl-dev libsqlite3-dev libyaml-dev libjansson-dev
-  zlib1g-dev libsleef-dev libopenblas0-openmp
+  zlib1g-dev libsleef-dev libopenblas0-openmp libdnnl-dev
   libprotobuf-c-dev protobuf-c-compiler
   check
 )

@@ -2,6 +2,7 @@
 #include "daemon/nn/model.h"
 #include "daemon/train/metrics.h"
 #include "daemon/train/optimizer.h"
+#include "daemon/train/schedule.h"
 #include "docs/tabledoc.h"
 
 #include <string.h>
@@ -135,12 +136,48 @@ static void write_optimizers(FILE *out)
     }
 }
 
+/* ---- schedules ---- */
+
+static void schedule_params(FILE *out, enum schedule_kind kind)
+{
+    char number[32];
+    if (schedule_n_params(kind) > 0) {
+        fputs("\n| key | default | range | meaning |\n| --- | --- | --- | --- |\n", out);
+    }
+    for (int i = 0; i < schedule_n_params(kind); i++) {
+        const struct schedule_param *p = schedule_param(kind, i);
+        fprintf(out, "| `%s` | %s | %s | ", p->name, tabledoc_number(p->fallback, number, sizeof number), p->range);
+        tabledoc_cell(out, p->help);
+        fputs(" |\n", out);
+    }
+}
+
+static void write_schedules(FILE *out)
+{
+    static const char *const since[] = {
+#define SCHEDULE(name, NAME, summary, params, stability, since) [SCHEDULE_##NAME] = stability ", since " since,
+#include "daemon/train/schedules.def"
+    };
+    tabledoc_head(out, "Learning rate schedules", "daemon/train/schedules.def",
+                  "The value of `schedule:` in a job file: a name, a name with parameters such as "
+                  "`{cosine: {end_factor: 0.1}}`, or a list of\nthem, whose factors are multiplied: "
+                  "`[{warmup: {epochs: 2}}, cosine]`. Each is a factor of the optimizer's `lr`, worked out for\nevery "
+                  "step with bits that do not depend on the machine. `plateau` watches `val_loss`, or `loss` without "
+                  "validation data.");
+    for (int i = 0; i < SCHEDULE_COUNT; i++) {
+        const enum schedule_kind kind = (enum schedule_kind)i;
+        fprintf(out, "\n## %s\n\n%s.\n", schedule_name(kind), schedule_summary(kind));
+        schedule_params(out, kind);
+        fprintf(out, "\nStability: %s\n", since[i]);
+    }
+}
+
 /* ---- metrics ---- */
 
 static void write_metrics(FILE *out)
 {
     static const char *const since[] = {
-#define METRIC(name, NAME, summary, losses, n_sums, stability, since) [METRIC_##NAME] = stability " | " since,
+#define METRIC(name, NAME, summary, losses, n_sums, better, stability, since) [METRIC_##NAME] = stability " | " since,
 #include "daemon/train/metrics.def"
     };
     tabledoc_head(
@@ -148,13 +185,15 @@ static void write_metrics(FILE *out)
         "Entries of `metrics:` in a job file. Each is reported for the training data by its name, for the "
         "validation data with `val_`\nand for the test data with `test_` before it, `loss` always beside them. "
         "Sums are float64, so that batches and ranks may be\nadded up in any number.");
-    fputs("\n| metric | what it is | with the losses | stability | since |\n| --- | --- | --- | --- | --- |\n", out);
+    fputs("\n| metric | what it is | better | with the losses | stability | since |\n| --- | --- | --- | --- | --- | "
+          "--- |\n",
+          out);
     for (int i = 0; i < METRIC_COUNT; i++) {
         const enum metric_kind kind = (enum metric_kind)i;
         const char *separator = "";
         fprintf(out, "| `%s` | ", metric_name(kind));
         tabledoc_cell(out, metric_summary(kind));
-        fputs(" | ", out);
+        fprintf(out, " | %s | ", metric_higher_is_better(kind) ? "higher" : "lower");
         for (int l = 0; l < LOSS_COUNT; l++) {
             if (metric_fits(kind, (enum loss_kind)l)) {
                 fprintf(out, "%s`%s`", separator, loss_name((enum loss_kind)l));
@@ -165,8 +204,7 @@ static void write_metrics(FILE *out)
     }
 }
 
-const struct tabledoc_page tabledoc_jobs_pages[] = {{"reference/layers.md", write_layers},
-                                                    {"reference/losses.md", write_losses},
-                                                    {"reference/optimizers.md", write_optimizers},
-                                                    {"reference/metrics.md", write_metrics},
-                                                    {NULL, NULL}};
+const struct tabledoc_page tabledoc_jobs_pages[] = {
+    {"reference/layers.md", write_layers},         {"reference/losses.md", write_losses},
+    {"reference/optimizers.md", write_optimizers}, {"reference/schedules.md", write_schedules},
+    {"reference/metrics.md", write_metrics},       {NULL, NULL}};

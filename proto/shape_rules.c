@@ -653,6 +653,33 @@ int eo_infer_sgd_update(const struct eo_op_schema *op, const struct eo_tensor_de
     return rc;
 }
 
+int eo_infer_rmsprop_update(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                            const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    enum { PARAM, GRAD_, SQUARE, MEAN, VELOCITY, N_SCALARS = 6 };
+    int rc = update_shapes(op, in, n_in, 1U << MEAN | 1U << VELOCITY, N_SCALARS, err);
+
+    EO_UNUSED(attrs);
+    out[0] = *in[PARAM];
+    for (int i = SQUARE; i <= VELOCITY; i++) {
+        out[i - SQUARE + 1] = *in[i];
+    }
+    return rc;
+}
+
+/* Optimizers with one slot that is always there. */
+int eo_infer_slot_update(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    enum { PARAM, GRAD_, SLOT };
+    int rc = update_shapes(op, in, n_in, 0, op->op == EO_OP_ADAGRAD_UPDATE ? 6 : 5, err);
+
+    EO_UNUSED(attrs);
+    out[0] = *in[PARAM];
+    out[1] = *in[SLOT];
+    return rc;
+}
+
 int eo_infer_adam_update(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
                          const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
 {

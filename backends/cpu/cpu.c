@@ -1,9 +1,10 @@
-/* The cpu backend: vector loops chosen by instruction set, matrix products by OpenBLAS or register tiles, one thread
- * pool. */
+/* The cpu backend: vector loops chosen by instruction set, matrix products by oneDNN, OpenBLAS or register tiles, one
+ * thread pool. */
 #include "backends/cpu/cpu.h"
 
 #include "backends/cpu/blas.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/host.h"
 #include "proto/base/text.h"
@@ -43,6 +44,9 @@ static const cpu_select_fn families[EO_OP_COUNT] = {
     [EO_OP_SUM_SQUARES] = update_select,
     [EO_OP_SGD_UPDATE] = update_select,
     [EO_OP_ADAM_UPDATE] = update_select,
+    [EO_OP_RMSPROP_UPDATE] = update_select,
+    [EO_OP_ADAGRAD_UPDATE] = update_select,
+    [EO_OP_LION_UPDATE] = update_select,
     [EO_OP_UNFOLD] = window_select,
     [EO_OP_FOLD] = window_select,
     [EO_OP_GATHER_ELEMENTS] = lookup_select,
@@ -147,8 +151,20 @@ static void describe_build(char *out, size_t size)
     for (int i = 0; i < isa_count() && n < size; i++)
         n += (size_t)snprintf(out + n, size - n, "%s%s", i ? ", " : "loops for ", isa_at(i)->description);
     if (n < size)
-        (void)snprintf(out + n, size - n, "; %s; %s; %s", parallel_is_compiled() ? "OpenMP" : "one thread",
-                       blas_is_compiled() ? "OpenBLAS" : "own products", functions);
+        (void)snprintf(out + n, size - n, "; %s; %s%s; %s", parallel_is_compiled() ? "OpenMP" : "one thread",
+                       blas_is_compiled() ? "OpenBLAS" : "own products", onednn_is_compiled() ? ", oneDNN" : "",
+                       functions);
+}
+
+/* oneDNN is named where the dependencies are; without it the backend works all the same. */
+static void describe_onednn(struct eo_backend_facts *out)
+{
+    char *why = out->why[EO_FACT_INSTALLED];
+    size_t n = strlen(why), size = sizeof out->why[0];
+    if (onednn_probe())
+        (void)snprintf(why + n, size - n, "; %s", onednn_description());
+    else if (onednn_is_compiled())
+        (void)snprintf(why + n, size - n, "; without oneDNN: %s", onednn_why_not());
 }
 
 static void cpu_probe(struct eo_backend_facts *out)
@@ -159,6 +175,7 @@ static void cpu_probe(struct eo_backend_facts *out)
     memset(out, 0, sizeof *out);
     if (!blas_probe(out))
         return;
+    describe_onednn(out);
     if (isa_choose(&vec, &err) != EO_OK) {
         set_fact(out, EO_FACT_HARDWARE, EO_FACT_NO, err.message);
         return;
@@ -184,9 +201,10 @@ static void describe(struct cpu_device *dev)
     char cpu[48];
     host_cpu_name(cpu, sizeof cpu);
     (void)snprintf(info->name, sizeof info->name, "cpu");
-    (void)snprintf(info->description, sizeof info->description, "%.36s, %s, %d thread%s, %.28s", cpu,
+    (void)snprintf(info->description, sizeof info->description, "%.28s, %s, %d thread%s, %.28s%s%.18s", cpu,
                    dev->vec->description, info->threads, info->threads == 1 ? "" : "s",
-                   dev->has_blas ? blas_description() : "own products");
+                   dev->has_blas ? blas_description() : "own products", dev->has_onednn ? ", " : "",
+                   onednn_description());
     host_memory(&info->memory_total, &info->memory_free);
     info->host_memory = true;
 }
@@ -214,6 +232,7 @@ static int cpu_open(int index, const struct eo_device_config *config, struct eo_
     /* Without our thread pool OpenBLAS gets one thread too: "threads: 1" must mean what it says. */
     dev->base.info.threads = !parallel_is_compiled() ? 1 : config->threads > 0 ? config->threads : host_threads();
     blas_set_threads(dev->base.info.threads);
+    dev->has_onednn = parallel_is_compiled() && onednn_probe();
     describe(dev);
     *out = &dev->base;
     return EO_OK;
@@ -227,7 +246,7 @@ static void cpu_close(struct eo_device *dev)
 const struct eo_backend cpu_backend = {
     .abi = EO_BACKEND_ABI,
     .name = "cpu",
-    .summary = "vector loops and OpenBLAS on the host's processors",
+    .summary = "vector loops, oneDNN and OpenBLAS on the host's processors",
     .probe = cpu_probe,
     .device_count = cpu_device_count,
     .device_open = cpu_open,

@@ -11,7 +11,7 @@ extern const struct eo_backend cpu_backend;
 struct cpu_device {
     struct eo_device base; /* base.info.threads: threads that parallel_for and OpenBLAS may use */
     const struct vector_set *vec;
-    bool has_blas;
+    bool has_blas, has_onednn;
 };
 
 /* What a selected kernel remembers about its node. Families put it first in their own struct, allocated by cpu_node_new

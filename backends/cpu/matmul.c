@@ -1,12 +1,15 @@
-/* matmul and linear. Two kinds of kernel: register tiles (vector/product_tile.c) for small products and all that BLAS
- * does not do, OpenBLAS for the others. Which one runs depends on shapes and dtype only. */
+/* matmul and linear. Three kinds of kernel: register tiles (vector/product_tile.c) for small products and all that no
+ * library does, oneDNN for most float32 products, OpenBLAS for the others. Which one runs depends on shapes, dtype and
+ * the libraries of the build only; README.md has the rule and the measurement behind it. */
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/onednn.h"
 #include "backends/cpu/parallel.h"
 #include "backends/cpu/space.h"
 #include "proto/shape_rules.h"
 
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +17,18 @@ enum {
     /* Products up to m n k of this stay on tiles: packing and the call cost OpenBLAS more than it wins (bench/ops.c).
      */
     SMALL_PRODUCT = 64 * 64 * 64,
-    ROW_PIECE = 48, /* rows and columns of a large product that one thread takes at a time */
+    /* The same beside oneDNN, whose calls cost less; a product with a vector reads one matrix once. */
+    SMALL_BESIDE_ONEDNN = 32 * 64 * 64,
+    SMALL_VECTOR = 64 * 64,
+    /* oneDNN reads rows of B in place. Where they lie a multiple of 2 KiB apart and there are many of them, they push
+     * each other out of the cache, and OpenBLAS, which copies them, is up to 1.5 times as fast. */
+    CLASHING_ROWS = 512,
+    MANY_ROWS = 256,
+    /* Smaller products are not worth waking threads for: oneDNN would do it from a few microseconds on. */
+    WORTH_THREADS = 1 << 20,
+    VECTOR_WORTH_THREADS = 1 << 18,
+    PRODUCT_OF_ONE_THREAD = 256 * 256 * 256, /* of a batch: up to here threads take whole products */
+    ROW_PIECE = 48,                          /* rows and columns of a large product that one thread takes at a time */
     COLUMN_PIECE = 256
 };
 
@@ -34,7 +48,14 @@ struct matmul {
 struct job {
     const struct matmul *p;
     const struct eo_launch *l;
+    atomic_int code; /* of a product that failed in some thread */
 };
+
+/* Multiply-adds of one product. */
+static double volume(const struct matmul *p)
+{
+    return (double)p->m * (double)p->n * (double)p->k;
+}
 
 static void batch_operands(const struct matmul *p, const struct eo_launch *l, int64_t batch, const char **a,
                            const char **b, char **c)
@@ -101,7 +122,7 @@ static int run_tiles(struct cpu_device *dev, const struct eo_launch *l, struct e
 {
     (void)err;
     const struct matmul *p = l->state;
-    struct job j = {p, l};
+    struct job j = {p, l, EO_OK};
     int64_t pieces = p->pieces_m * p->pieces_n;
     if (p->n_batch * p->m * p->n == 0)
         return EO_OK;
@@ -113,6 +134,63 @@ static int run_tiles(struct cpu_device *dev, const struct eo_launch *l, struct e
     int64_t cost = (p->m / p->pieces_m + 1) * (p->n / p->pieces_n + 1) * (p->k + 8) / 4;
     parallel_for(dev->base.info.threads, p->n_batch * pieces, parallel_grain(cost), tile_pieces, &j);
     return EO_OK;
+}
+
+static bool is_vector(const struct matmul *p)
+{
+    return p->m == 1 || p->n == 1;
+}
+
+static int multiply_onednn(const struct job *j, int64_t batch, struct eo_error *err)
+{
+    const struct matmul *p = j->p;
+    struct onednn_product d = {.transpose_a = p->transpose_a,
+                               .transpose_b = p->transpose_b,
+                               .m = p->m,
+                               .n = p->n,
+                               .k = p->k,
+                               .lda = p->transpose_a ? p->m : p->k,
+                               .ldb = p->transpose_b ? p->k : p->n,
+                               .ldc = p->n,
+                               .accumulate = p->has_bias};
+    const char *a, *b;
+    char *c;
+    batch_operands(p, j->l, batch, &a, &b, &c);
+    if (p->has_bias)
+        put_bias(p, j->l->in[2], c, 0, p->m, 0, p->n);
+    d.a = a;
+    d.b = b;
+    d.c = c;
+    return onednn_multiply(&d, err);
+}
+
+/* A batch with a whole product for each thread: inside of a parallel region the library stays on its thread. */
+static void multiply_batch(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    struct job *j = context;
+    struct eo_error err;
+    int rc = EO_OK;
+    for (int64_t i = begin; i < end && rc == EO_OK; i++)
+        rc = multiply_onednn(j, i, &err);
+    if (rc != EO_OK)
+        atomic_store(&j->code, rc);
+}
+
+static int run_onednn(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    const struct matmul *p = l->state;
+    struct job j = {p, l, EO_OK};
+    int threads = dev->base.info.threads, rc = EO_OK;
+    parallel_set_threads(volume(p) < (is_vector(p) ? VECTOR_WORTH_THREADS : WORTH_THREADS) ? 1 : threads);
+    if (p->n_batch >= threads && volume(p) <= PRODUCT_OF_ONE_THREAD) {
+        parallel_for(threads, p->n_batch, parallel_grain((int64_t)volume(p) / 4), multiply_batch, &j);
+        int code = atomic_load(&j.code);
+        return code == EO_OK ? EO_OK : EO_RAISE(err, code, "a product of a batch failed in oneDNN");
+    }
+    for (int64_t i = 0; i < p->n_batch && rc == EO_OK; i++)
+        rc = multiply_onednn(&j, i, err);
+    return rc;
 }
 
 static int run_blas(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
@@ -195,6 +273,20 @@ static int look_at_shapes(struct matmul *p, const struct eo_node_view *node, str
     return EO_OK;
 }
 
+/* NULL when oneDNN takes the product, else why not. */
+static const char *why_not_onednn(const struct matmul *p, const struct cpu_device *dev)
+{
+    if (!dev->has_onednn)
+        return onednn_is_compiled() ? "cannot be used" : "is not in this build";
+    if (p->dtype != EO_FLOAT32)
+        return "takes float32";
+    if (volume(p) < (is_vector(p) ? SMALL_VECTOR : SMALL_BESIDE_ONEDNN))
+        return "leaves small products to the tiles";
+    if (dev->has_blas && !is_vector(p) && !p->transpose_b && p->n % CLASHING_ROWS == 0 && p->k >= MANY_ROWS)
+        return "leaves products whose rows clash in the cache to OpenBLAS";
+    return NULL;
+}
+
 /* NULL when BLAS takes the product, else why not. */
 static const char *why_not_blas(const struct matmul *p, const struct cpu_device *dev)
 {
@@ -204,9 +296,9 @@ static const char *why_not_blas(const struct matmul *p, const struct cpu_device 
         return "is not in this build";
     if (p->m > INT_MAX || p->n > INT_MAX || p->k > INT_MAX)
         return "counts in 32 bits";
-    if (p->m == 1 || p->n == 1 || p->k == 0)
+    if (is_vector(p) || p->k == 0)
         return "leaves products with vectors to the tiles";
-    if ((double)p->m * (double)p->n * (double)p->k <= SMALL_PRODUCT)
+    if (volume(p) <= SMALL_PRODUCT)
         return "leaves small products to the tiles";
     return NULL;
 }
@@ -214,7 +306,7 @@ static const char *why_not_blas(const struct matmul *p, const struct cpu_device 
 static void finish_tiles(struct matmul *p, const struct eo_node_view *node, const struct cpu_device *dev,
                          struct eo_kernel *out)
 {
-    bool small = (double)p->m * (double)p->n * (double)p->k <= SMALL_PRODUCT;
+    bool small = volume(p) <= SMALL_PRODUCT;
     p->pieces_m = small ? 1 : (p->m + ROW_PIECE - 1) / ROW_PIECE;
     p->pieces_n = small || p->n < COLUMN_PIECE ? 1 : p->n / COLUMN_PIECE;
     p->pieces_m = p->pieces_m < 1 ? 1 : p->pieces_m;
@@ -233,15 +325,18 @@ int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     p->size = (int64_t)eo_dtype_size(p->dtype);
     p->tile = dev->vec->product[p->dtype];
     rc = look_at_shapes(p, node, err);
-    const char *no_blas = why_not_blas(p, dev);
+    const char *no_blas = why_not_blas(p, dev), *no_onednn = why_not_onednn(p, dev);
     if (rc != EO_OK) {
         free(p);
+    } else if (!no_onednn) {
+        cpu_node_finish(&p->node, run_onednn, out, "%s.%s.onednn", node->op->name, eo_dtype_name(p->dtype));
     } else if (!no_blas) {
         cpu_node_finish(&p->node, run_blas, out, "%s.%s.openblas", node->op->name, eo_dtype_name(p->dtype));
     } else if (p->tile) {
         finish_tiles(p, node, dev, out);
     } else {
         free(p);
+        (void)cpu_decline(why, "matmul.onednn", "%s", no_onednn);
         (void)cpu_decline(why, "matmul.openblas", "%s", no_blas);
         rc = cpu_decline(why, "matmul.tiles", "has no tile for %s", eo_dtype_name(node->in[0]->dtype));
     }

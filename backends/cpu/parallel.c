@@ -44,6 +44,15 @@ void parallel_for(int threads, int64_t n, int64_t grain, parallel_body body, voi
     body(context, 0, n, 0);
 }
 
+void parallel_set_threads(int threads)
+{
+#ifdef EO_HAVE_OPENMP
+    omp_set_num_threads(threads);
+#else
+    (void)threads;
+#endif
+}
+
 bool parallel_is_compiled(void)
 {
 #ifdef EO_HAVE_OPENMP

@@ -21,6 +21,8 @@ typedef void (*parallel_body)(void *context, int64_t begin, int64_t end, int thr
  * nothing but its blocks gives equal bits for any number. Bodies must not call parallel_for. */
 void parallel_for(int threads, int64_t n, int64_t grain, parallel_body body, void *context);
 
+/* Threads of the parallel regions that libraries open on the calling thread. */
+void parallel_set_threads(int threads);
 bool parallel_is_compiled(void); /* false: this build runs serially */
 
 #endif

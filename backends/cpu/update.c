@@ -12,7 +12,7 @@ struct update {
     int64_t size, count;
     const struct vector_update *vec;
     const struct vector_reduce *reduce;
-    bool nesterov, amsgrad, decoupled, has_velocity;
+    bool nesterov, amsgrad, decoupled, centered, has_velocity;
 };
 
 struct job {
@@ -20,6 +20,9 @@ struct job {
     const struct eo_launch *l;
     struct vector_sgd sgd;
     struct vector_adam adam;
+    struct vector_rmsprop rmsprop;
+    struct vector_adagrad adagrad;
+    struct vector_lion lion;
 };
 
 static const char *input(const struct job *j, int i, int64_t begin)
@@ -84,6 +87,69 @@ static int adam_run(struct cpu_device *dev, const struct eo_launch *l, struct eo
     return EO_OK;
 }
 
+static void rmsprop_range(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const struct job *j = context;
+    bool c = j->u->centered, v = j->u->has_velocity;
+    void *const out[4] = {output(j, 0, begin), output(j, 1, begin), c ? output(j, 2, begin) : NULL,
+                          v ? output(j, 3, begin) : NULL};
+    const void *const in[5] = {input(j, 0, begin), input(j, 1, begin), input(j, 2, begin),
+                               c ? input(j, 3, begin) : NULL, v ? input(j, 4, begin) : NULL};
+    j->u->vec->rmsprop(end - begin, out, in, &j->rmsprop);
+}
+
+/* scalars: lr, alpha, eps, weight_decay, momentum, grad_scale */
+static int rmsprop_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct update *u = l->state;
+    const double *s = l->in[5];
+    struct job j = {.u = u, .l = l, .rmsprop = {s[0], s[1], s[2], s[3], s[4], s[5]}};
+    parallel_for(dev->base.info.threads, u->count, parallel_grain(u->size * 3), rmsprop_range, &j);
+    return EO_OK;
+}
+
+static void adagrad_range(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const struct job *j = context;
+    void *const out[2] = {output(j, 0, begin), output(j, 1, begin)};
+    const void *const in[3] = {input(j, 0, begin), input(j, 1, begin), input(j, 2, begin)};
+    j->u->vec->adagrad(end - begin, out, in, &j->adagrad);
+}
+
+/* scalars: step_size, eps, weight_decay, initial, first_step, grad_scale */
+static int adagrad_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct update *u = l->state;
+    const double *s = l->in[3];
+    struct job j = {.u = u, .l = l, .adagrad = {s[0], s[1], s[2], s[3], s[5], s[4] != 0}};
+    parallel_for(dev->base.info.threads, u->count, parallel_grain(u->size * 2), adagrad_range, &j);
+    return EO_OK;
+}
+
+static void lion_range(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const struct job *j = context;
+    void *const out[2] = {output(j, 0, begin), output(j, 1, begin)};
+    const void *const in[3] = {input(j, 0, begin), input(j, 1, begin), input(j, 2, begin)};
+    j->u->vec->lion(end - begin, out, in, &j->lion);
+}
+
+/* scalars: lr, beta1, beta2, weight_decay, grad_scale */
+static int lion_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct update *u = l->state;
+    const double *s = l->in[3];
+    struct job j = {.u = u, .l = l, .lion = {s[0], s[1], s[2], 1 - s[0] * s[3], s[4]}};
+    parallel_for(dev->base.info.threads, u->count, parallel_grain(u->size * 2), lion_range, &j);
+    return EO_OK;
+}
+
 static void squares_range(void *context, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -114,6 +180,31 @@ static int sum_squares_run(struct cpu_device *dev, const struct eo_launch *l, st
     return EO_OK;
 }
 
+/* What the loops have to know of the node's attributes and empty operands; the run function of the row. */
+static cpu_run_fn look_at_node(struct update *u, const struct eo_node_view *node)
+{
+    switch (node->op->op) {
+    case EO_OP_SGD_UPDATE:
+        u->nesterov = eo_attr_int(node->op, node->attrs, "nesterov") != 0;
+        u->has_velocity = eo_tensor_desc_count(node->in[2]) > 0;
+        return sgd_run;
+    case EO_OP_ADAM_UPDATE:
+        u->amsgrad = eo_attr_int(node->op, node->attrs, "amsgrad") != 0;
+        u->decoupled = eo_attr_int(node->op, node->attrs, "decoupled") != 0;
+        return adam_run;
+    case EO_OP_RMSPROP_UPDATE:
+        u->centered = eo_tensor_desc_count(node->in[3]) > 0;
+        u->has_velocity = eo_tensor_desc_count(node->in[4]) > 0;
+        return rmsprop_run;
+    case EO_OP_ADAGRAD_UPDATE:
+        return adagrad_run;
+    case EO_OP_LION_UPDATE:
+        return lion_run;
+    default:
+        return sum_squares_run;
+    }
+}
+
 int update_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err)
 {
@@ -130,16 +221,9 @@ int update_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     u->count = eo_tensor_desc_count(node->in[0]);
     u->vec = &(*dev->vec->update)[dtype];
     u->reduce = &(*dev->vec->reduce)[dtype];
-    if (op == EO_OP_SGD_UPDATE) {
-        u->nesterov = eo_attr_int(node->op, node->attrs, "nesterov") != 0;
-        u->has_velocity = eo_tensor_desc_count(node->in[2]) > 0;
-    } else if (op == EO_OP_ADAM_UPDATE) {
-        u->amsgrad = eo_attr_int(node->op, node->attrs, "amsgrad") != 0;
-        u->decoupled = eo_attr_int(node->op, node->attrs, "decoupled") != 0;
-    } else {
+    cpu_run_fn run = look_at_node(u, node);
+    if (op == EO_OP_SUM_SQUARES)
         out->workspace_bytes = (uint64_t)chunks_of(u) * sizeof(double);
-    }
-    cpu_run_fn run = op == EO_OP_SGD_UPDATE ? sgd_run : op == EO_OP_ADAM_UPDATE ? adam_run : sum_squares_run;
     cpu_node_finish(&u->node, run, out, "%s.%s.%s", node->op->name, eo_dtype_name(dtype), dev->vec->name);
     /* Every loop reads element i of all operands before it writes element i of a result. */
     out->in_place = op == EO_OP_SUM_SQUARES ? 0 : 3;

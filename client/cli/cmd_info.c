@@ -69,11 +69,27 @@ static void print_host(const struct eo_item *m)
     row("load", line);
 }
 
+static void print_numeric(const struct eo_item *libraries, const char *name)
+{
+    const struct eo_item *library = eo_item_get(libraries, name);
+    char a[256];
+    char b[128];
+    char c[64];
+    char line[600];
+    if (eo_item_kind(library) != EO_ITEM_MAP) {
+        row(name, "none");
+        return;
+    }
+    snprintf(line, sizeof line, "%s %s, %s kernels, %lld threads", item_text(library, "implementation", a, sizeof a),
+             item_text(library, "version", b, sizeof b), item_text(library, "kernel", c, sizeof c),
+             (long long)item_i64(library, "threads", 0));
+    row(name, line);
+}
+
 static void print_libraries(const struct eo_item *m)
 {
     static const char *const names[] = {"libuv", "msgpack", "openssl", "sqlite", "compiler"};
     const struct eo_item *libraries = eo_item_get(m, "libraries");
-    const struct eo_item *blas = eo_item_get(libraries, "blas");
     const struct eo_item *cuda = eo_item_get(m, "cuda");
     char a[256];
     char b[128];
@@ -83,14 +99,8 @@ static void print_libraries(const struct eo_item *m)
     for (size_t i = 0; i < EO_COUNT_OF(names); i++) {
         row(names[i], item_text(libraries, names[i], a, sizeof a));
     }
-    if (eo_item_kind(blas) == EO_ITEM_MAP) {
-        snprintf(line, sizeof line, "%s %s, %s kernels, %lld threads", item_text(blas, "implementation", a, sizeof a),
-                 item_text(blas, "version", b, sizeof b), item_text(blas, "kernel", c, sizeof c),
-                 (long long)item_i64(blas, "threads", 0));
-        row("blas", line);
-    } else {
-        row("blas", "none");
-    }
+    print_numeric(libraries, "blas");
+    print_numeric(libraries, "onednn");
     snprintf(line, sizeof line, "driver %s, runtime %s, toolkit %s",
              item_text(cuda, "driver", a, 64)[0] != '\0' ? a : "absent",
              item_text(cuda, "runtime", b, 64)[0] != '\0' ? b : "absent",

@@ -107,19 +107,20 @@ static uint32_t sources_before(const struct placer *p, uint32_t buffer, uint64_t
     return low;
 }
 
-/* The optimizer rows state in ops.def that their results may be written over the state they replace. */
+/* The optimizer rows state in ops.def that their results may be written over the state they replace: the parameter,
+ * then slot after slot, which stand behind parameter and gradient. */
 static bool row_allows(const struct eo_op_schema *op, uint32_t output, uint32_t input)
 {
-    if (op == NULL) {
+    switch (op == NULL ? EO_OP_NONE : op->op) {
+    case EO_OP_SGD_UPDATE:
+    case EO_OP_ADAM_UPDATE:
+    case EO_OP_RMSPROP_UPDATE:
+    case EO_OP_ADAGRAD_UPDATE:
+    case EO_OP_LION_UPDATE:
+        return input == (output == 0 ? 0 : output + 1);
+    default:
         return false;
     }
-    if (op->op == EO_OP_SGD_UPDATE) { /* param, velocity */
-        return (output == 0 && input == 0) || (output == 1 && input == 2);
-    }
-    if (op->op == EO_OP_ADAM_UPDATE) { /* param, m, v, vmax */
-        return (output == 0 && input == 0) || (output > 0 && input == output + 1);
-    }
-    return false;
 }
 
 static bool may_share(const struct placer *p, uint32_t n, uint32_t output, uint32_t input)

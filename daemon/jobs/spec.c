@@ -48,18 +48,6 @@ static int read_precision(struct spec_parse *p, const struct yaml_item *v)
     return EO_OK;
 }
 
-static int read_schedule(struct spec_parse *p, const struct yaml_item *v)
-{
-    const char *name = v->kind == YAML_SCALAR ? v->text : v->kind == YAML_MAP && v->n == 1 ? v->keys[0]->text : "";
-
-    if (strcmp(name, "constant") == 0) {
-        return EO_OK;
-    }
-    spec_fail(p, v, "learning rate schedules other than `constant` are not available in this version");
-    eo_error_hint(p->err, "Leave `schedule` out; optimizer.lr stays as it is.");
-    return EO_E_BAD_SPEC;
-}
-
 static int read_device(struct spec_parse *p, const struct yaml_item *v)
 {
     return spec_text(p, v, "device", p->spec->device, sizeof(p->spec->device));
@@ -237,7 +225,7 @@ static const struct spec_key root_keys[] = {
     {.name = "loss", .read = spec_read_loss, .required = true},
     {.name = "metrics", .read = spec_read_metrics},
     {.name = "optimizer", .read = spec_read_optimizer, .required = true},
-    {.name = "schedule", .read = read_schedule},
+    {.name = "schedule", .read = spec_read_schedule},
     {.name = "precision", .read = read_precision},
     {.name = "data", .read = spec_read_data, .required = true},
     {.name = "train", .read = read_train, .required = true},
@@ -248,8 +236,7 @@ static const struct spec_key root_keys[] = {
     {.name = "time_limit", .read = read_time_limit},
     {.name = "on_failure", .read = read_on_failure},
     {.name = "finite", .read = read_finite},
-    {.name = "early_stopping",
-     .later = "Leave it out and choose train.epochs; validation metrics are reported each epoch."},
+    {.name = "early_stopping", .read = spec_read_early_stopping},
 };
 
 /* ---- the whole ---- */
@@ -307,6 +294,9 @@ static int read_spec(struct spec_parse *p)
     }
     if (status == EO_OK) {
         status = spec_check_model(p, root);
+    }
+    if (status == EO_OK) {
+        status = spec_check_early_stopping(p, root);
     }
     if (status != EO_OK) {
         return status;

@@ -5,6 +5,7 @@
 
 #include "daemon/nn/model.h"
 #include "daemon/train/optimizer.h"
+#include "daemon/train/schedule.h"
 
 enum { SPEC_MAX_FILES = 16, SPEC_MAX_BYTES = 1 << 20, SPEC_MAX_METRICS = 4 };
 
@@ -29,10 +30,23 @@ struct spec_source {
 enum spec_finite { FINITE_STOP, FINITE_SKIP, FINITE_IGNORE };
 enum spec_on_failure { ON_FAILURE_FAIL, ON_FAILURE_RESTART };
 
+/* Ends training when a reported value has not improved for `patience` epochs. */
+struct spec_early_stopping {
+    int64_t patience; /* 0 = off */
+    char metric[32];  /* "val_loss", "accuracy", ... */
+    bool validation;  /* a value of the validation data, else of the training data */
+    int value;        /* 0 = loss, i = metric i - 1 */
+    double min_delta; /* an improvement is larger than this */
+    bool restore_best;
+};
+
 struct job_spec {
     char name[64];
     struct model *model; /* owned */
     struct optimizer_config optimizer;
+    struct schedule_config schedules[SCHEDULE_MAX];
+    int n_schedules;
+    struct spec_early_stopping early;
     int metrics[SPEC_MAX_METRICS]; /* enum metric_kind, train/metrics.h */
     int n_metrics;
     struct spec_file files[SPEC_MAX_FILES];

@@ -51,6 +51,13 @@ int spec_read_optimizer(struct spec_parse *p, const struct yaml_item *v);
 /* Shapes, and whether loss, metrics and targets fit together; after everything is read. root: for positions. */
 int spec_check_model(struct spec_parse *p, const struct yaml_item *root);
 
+/* ---- spec_schedule.c: how the rate changes and when training ends early ---- */
+
+int spec_read_schedule(struct spec_parse *p, const struct yaml_item *v);
+int spec_read_early_stopping(struct spec_parse *p, const struct yaml_item *v);
+/* Whether the watched metric exists; after metrics and data are read. */
+int spec_check_early_stopping(struct spec_parse *p, const struct yaml_item *root);
+
 /* ---- spec_data.c: data ---- */
 
 int spec_read_data(struct spec_parse *p, const struct yaml_item *v);

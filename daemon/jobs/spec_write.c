@@ -134,6 +134,45 @@ static void put_optimizer(struct writer *w, const struct job_spec *s)
     put(w, "\n");
 }
 
+static void put_schedule(struct writer *w, const struct job_spec *s)
+{
+    struct eo_json j = value(w, "schedule");
+
+    eo_json_begin_array(&j);
+    for (int i = 0; i < s->n_schedules; i++) {
+        const struct schedule_config *c = &s->schedules[i];
+
+        eo_json_begin_object(&j);
+        eo_json_key(&j, schedule_name(c->kind));
+        eo_json_begin_object(&j);
+        for (int k = 0; k < schedule_n_params(c->kind); k++) {
+            eo_json_kv_f64(&j, schedule_param(c->kind, k)->name, c->values[k]);
+        }
+        eo_json_end_object(&j);
+        eo_json_end_object(&j);
+    }
+    eo_json_end_array(&j);
+    put(w, "\n");
+}
+
+/* When training ends does not change the steps before; it is no part of the state. */
+static void put_early_stopping(struct writer *w, const struct job_spec *s)
+{
+    struct eo_json j;
+
+    if (s->early.patience == 0) {
+        return;
+    }
+    j = value(w, "early_stopping");
+    eo_json_begin_object(&j);
+    eo_json_kv_i64(&j, "patience", s->early.patience);
+    eo_json_kv_string(&j, "metric", s->early.metric);
+    eo_json_kv_f64(&j, "min_delta", s->early.min_delta);
+    eo_json_kv_bool(&j, "restore_best", s->early.restore_best);
+    eo_json_end_object(&j);
+    put(w, "\n");
+}
+
 /* ---- data ---- */
 
 static void put_source(struct writer *w, const struct job_spec *s, const char *key, const struct spec_source *source)
@@ -247,11 +286,13 @@ static void put_spec(struct writer *w, const struct job_spec *s)
     put_model(w, s);
     put_metrics(w, s);
     put_optimizer(w, s);
+    put_schedule(w, s);
     put_text(w, "precision", eo_dtype_name(s->model->dtype));
     put_data(w, s);
     put_train(w, s);
     put_text(w, "finite", finite[s->finite]);
     if (w->everything) {
+        put_early_stopping(w, s);
         put_where(w, s);
     }
 }

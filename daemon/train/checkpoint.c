@@ -24,10 +24,31 @@ static const struct {
     const char *name;
     size_t offset;
 } counters[] = {
-    {"step", offsetof(struct checkpoint_position, step)},   {"updates", offsetof(struct checkpoint_position, updates)},
-    {"epoch", offsetof(struct checkpoint_position, epoch)}, {"batch", offsetof(struct checkpoint_position, batch)},
+    {"step", offsetof(struct checkpoint_position, step)},
+    {"updates", offsetof(struct checkpoint_position, updates)},
+    {"epoch", offsetof(struct checkpoint_position, epoch)},
+    {"batch", offsetof(struct checkpoint_position, batch)},
     {"rows", offsetof(struct checkpoint_position, rows)},
+    {"schedule_bad", offsetof(struct checkpoint_position, schedule.bad)},
+    {"schedule_cooldown", offsetof(struct checkpoint_position, schedule.cooldown)},
+    {"best_epoch", offsetof(struct checkpoint_position, best_epoch)},
 };
+
+/* The numbers of a position that are no counters, as one tensor. */
+enum { WATCHED = 3 };
+static void pack_watched(const struct checkpoint_position *at, double out[WATCHED])
+{
+    out[0] = at->schedule.factor;
+    out[1] = at->schedule.best;
+    out[2] = at->watched_best;
+}
+
+static void unpack_watched(const double in[WATCHED], struct checkpoint_position *at)
+{
+    at->schedule.factor = in[0];
+    at->schedule.best = in[1];
+    at->watched_best = in[2];
+}
 
 static int no_memory(struct eo_error *err)
 {
@@ -47,13 +68,13 @@ static int join(char *out, const char *folder, const char *name, struct eo_error
 static int slot_tensors(struct train_step *s, const struct checkpoint_identity *id, struct safetensors_tensor *out,
                         char (*names)[128])
 {
-    enum optimizer_kind kind = id->spec->optimizer.kind;
+    const struct optimizer_config *config = &id->spec->optimizer;
     int n = 0;
 
     for (int slot = 0; step_optimizer_state(s, slot) != NULL; slot++) {
         params_tensors(s, step_optimizer_state(s, slot), out + n);
         for (uint32_t i = 0; i < step_n_params(s); i++, n++) {
-            snprintf(names[n], sizeof(names[n]), "%s/%s", optimizer_slot_name(kind, slot), out[n].name);
+            snprintf(names[n], sizeof(names[n]), "%s/%s", optimizer_slot_name(config, slot), out[n].name);
             out[n].name = names[n];
         }
     }
@@ -61,7 +82,7 @@ static int slot_tensors(struct train_step *s, const struct checkpoint_identity *
 }
 
 struct state_metadata {
-    struct safetensors_meta list[16];
+    struct safetensors_meta list[EO_COUNT_OF(counters) + 8];
     char numbers[EO_COUNT_OF(counters)][24], world_size[16], seed[24];
     char columns[HISTORY_MAX_COLUMNS * 24];
     uint32_t n;
@@ -103,10 +124,11 @@ static int save_state(const char *path, struct train_step *s, const struct check
                       const struct checkpoint_position *at, const struct history *h, struct manifest_file *out,
                       struct eo_error *err)
 {
-    size_t most = (size_t)step_n_params(s) * OPTIMIZER_MAX_SLOTS + 2;
+    size_t most = (size_t)step_n_params(s) * OPTIMIZER_MAX_SLOTS + 3;
     struct safetensors_tensor *tensors = calloc(most, sizeof(*tensors));
     char(*names)[128] = calloc(most, sizeof(*names));
     struct state_metadata *meta = malloc(sizeof(*meta));
+    double watched[WATCHED];
     int status;
 
     if (tensors == NULL || names == NULL || meta == NULL) {
@@ -122,6 +144,9 @@ static int save_state(const char *path, struct train_step *s, const struct check
             (struct safetensors_tensor){.name = "epoch_sums",
                                         .desc = {.dtype = EO_FLOAT64, .n_dims = 1, .shape = {CHECKPOINT_SUMS}},
                                         .data = at->sums};
+        pack_watched(at, watched);
+        tensors[n++] = (struct safetensors_tensor){
+            .name = "watched", .desc = {.dtype = EO_FLOAT64, .n_dims = 1, .shape = {WATCHED}}, .data = watched};
         fill_metadata(meta, id, at, h);
         status = safetensors_write(path, tensors, (uint32_t)n, meta->list, meta->n, out->sha256, &out->bytes, err);
     }
@@ -345,7 +370,7 @@ static int read_slots(const struct safetensors *f, struct train_step *s, const s
         char prefix[32];
         int status;
 
-        snprintf(prefix, sizeof(prefix), "%s/", optimizer_slot_name(id->spec->optimizer.kind, slot));
+        snprintf(prefix, sizeof(prefix), "%s/", optimizer_slot_name(&id->spec->optimizer, slot));
         status = read_flat(f, s, prefix, store ? step_optimizer_state(s, slot) : NULL, err);
         if (status != EO_OK) {
             return status;
@@ -379,6 +404,8 @@ static int check_identity(const char *path, const struct safetensors *f, const s
 static int read_position(const struct safetensors *f, struct checkpoint_position *out, struct eo_error *err)
 {
     const struct eo_tensor_desc desc = {.dtype = EO_FLOAT64, .n_dims = 1, .shape = {CHECKPOINT_SUMS}};
+    const struct eo_tensor_desc watched_desc = {.dtype = EO_FLOAT64, .n_dims = 1, .shape = {WATCHED}};
+    double watched[WATCHED];
     const struct safetensors_tensor *t;
     int status;
 
@@ -392,7 +419,19 @@ static int read_position(const struct safetensors *f, struct checkpoint_position
         memcpy((char *)out + counters[i].offset, &v, sizeof(v));
     }
     status = need_tensor(f, "epoch_sums", &desc, &t, err);
-    return status == EO_OK ? safetensors_read(f, t, out->sums, err) : status;
+    if (status == EO_OK) {
+        status = safetensors_read(f, t, out->sums, err);
+    }
+    if (status == EO_OK) {
+        status = need_tensor(f, "watched", &watched_desc, &t, err);
+    }
+    if (status == EO_OK) {
+        status = safetensors_read(f, t, watched, err);
+    }
+    if (status == EO_OK) {
+        unpack_watched(watched, out);
+    }
+    return status;
 }
 
 /* h has its columns already; the file's must be the same. */

@@ -24,6 +24,9 @@ struct checkpoint_position {
     int64_t batch;                /* steps done in the running epoch */
     int64_t rows;                 /* rows seen in the running epoch by all ranks */
     double sums[CHECKPOINT_SUMS]; /* loss and metric sums over those rows */
+    struct schedule_state schedule;
+    double watched_best; /* early stopping: the best value, of epoch best_epoch (0: none yet) */
+    int64_t best_epoch;
 };
 
 /* Whose it is. A checkpoint fits when state_hash and data are equal; another fingerprint is reported. */

@@ -5,14 +5,18 @@
 
 /* ---- facts of rows ---- */
 
+#define HIGHER true
+#define LOWER false
 #define L1(a) (1u << LOSS_##a)
 static const struct {
     const char *name, *summary;
     unsigned losses;
     int n_sums;
+    bool higher;
 } rows[METRIC_COUNT] = {
-#define METRIC(name_, NAME, summary_, losses_, n_sums_, ...)                                                           \
-    [METRIC_##NAME] = {.name = #name_, .summary = (summary_), .losses = (losses_), .n_sums = (n_sums_)},
+#define METRIC(name_, NAME, summary_, losses_, n_sums_, better_, ...)                                                  \
+    [METRIC_##NAME] = {                                                                                                \
+        .name = #name_, .summary = (summary_), .losses = (losses_), .n_sums = (n_sums_), .higher = (better_)},
 #include "daemon/train/metrics.def"
 };
 #define METRIC(name, NAME, summary, losses, n_sums, ...)                                                               \
@@ -47,6 +51,11 @@ int metric_find(const char *name)
 int metric_n_sums(enum metric_kind kind)
 {
     return valid(kind) ? rows[kind].n_sums : 0;
+}
+
+bool metric_higher_is_better(enum metric_kind kind)
+{
+    return valid(kind) && rows[kind].higher;
 }
 
 bool metric_fits(enum metric_kind kind, enum loss_kind loss)

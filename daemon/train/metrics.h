@@ -17,6 +17,7 @@ const char *metric_name(enum metric_kind kind);
 const char *metric_summary(enum metric_kind kind);
 int metric_find(const char *name); /* -1 */
 int metric_n_sums(enum metric_kind kind);
+bool metric_higher_is_better(enum metric_kind kind);
 bool metric_fits(enum metric_kind kind, enum loss_kind loss);
 
 /* Emits the sums of one batch, each a 0-dim float64. target_shift: a value near the targets' mean; sums of squares are

@@ -1,5 +1,7 @@
 #include "daemon/train/optimizer.h"
 
+#include "daemon/train/exact_math.h"
+
 #include <float.h>
 #include <stddef.h>
 #include <string.h>
@@ -117,24 +119,17 @@ void optimizer_default(enum optimizer_kind kind, struct optimizer_config *out)
     }
 }
 
-/* ---- sgd: v = mu v + g, p -= lr (g + mu v for Nesterov, else v) ---- */
+/* ---- what rows share ---- */
 
-static int optimizer_check_sgd(const struct optimizer_config *c, struct eo_error *err)
-{
-    if (c->nesterov && c->momentum == 0) {
-        EO_RAISE(err, EO_E_BAD_SPEC, "nesterov without momentum does nothing");
-        eo_error_hint(err, "Give momentum a value such as 0.9, or leave nesterov out.");
-        return EO_E_BAD_SPEC;
-    }
-    return EO_OK;
-}
-
-static int optimizer_slots_sgd(const struct optimizer_config *c)
-{
-    return c->momentum != 0 ? 1 : 0;
-}
-
-static const char *const optimizer_slot_names_sgd[OPTIMIZER_MAX_SLOTS] = {"velocity"};
+/* One update node. slots: one per operand between gradient and scalars; EO_NO_VALUE where the configuration does not
+ * need it. out_slots receives the new values of those that are there. */
+struct update {
+    enum eo_op op;
+    const char *flag_names[2];
+    bool flags[2];
+    int n_slots;
+    eo_value slots[OPTIMIZER_MAX_SLOTS];
+};
 
 /* The vector that stands for a slot that the configuration does not need. */
 static eo_value no_slot(struct eo_builder *b, eo_value like)
@@ -148,30 +143,65 @@ static eo_value no_slot(struct eo_builder *b, eo_value like)
     return out;
 }
 
-static void set_flag(struct eo_builder *b, const struct eo_op_schema *op, struct eo_attrs *attrs, const char *name,
-                     bool flag)
+static eo_value build_update(const struct update *u, struct eo_builder *b, eo_value param, eo_value grad,
+                             eo_value scalars, eo_value *out_slots)
 {
-    if (b->status == EO_OK) {
-        b->status = eo_attrs_set_int(op, attrs, name, flag, b->err);
+    const struct eo_op_schema *op = eo_op_schema(u->op);
+    eo_value in[OPTIMIZER_MAX_SLOTS + 3] = {param, grad};
+    struct eo_attrs attrs;
+    eo_value first;
+
+    eo_attrs_default(op, &attrs);
+    for (size_t i = 0; i < EO_COUNT_OF(u->flags) && u->flag_names[i] != NULL && b->status == EO_OK; i++) {
+        b->status = eo_attrs_set_int(op, &attrs, u->flag_names[i], u->flags[i], b->err);
     }
+    for (int i = 0; i < u->n_slots; i++) {
+        in[2 + i] = u->slots[i] != EO_NO_VALUE ? u->slots[i] : no_slot(b, param);
+    }
+    in[2 + u->n_slots] = scalars;
+    first = eo_build_op(b, u->op, in, 3 + u->n_slots, &attrs);
+    for (int i = 0; i < u->n_slots && b->status == EO_OK; i++) {
+        if (u->slots[i] != EO_NO_VALUE) {
+            *out_slots++ = first + 1 + (eo_value)i;
+        }
+    }
+    return first;
+}
+
+static int anything_goes(const struct optimizer_config *c, struct eo_error *err)
+{
+    EO_UNUSED(c);
+    EO_UNUSED(err);
+    return EO_OK;
+}
+
+/* ---- sgd: v = mu v + g, p -= lr (g + mu v for Nesterov, else v) ---- */
+
+static int optimizer_check_sgd(const struct optimizer_config *c, struct eo_error *err)
+{
+    if (c->nesterov && c->momentum == 0) {
+        EO_RAISE(err, EO_E_BAD_SPEC, "nesterov without momentum does nothing");
+        eo_error_hint(err, "Give momentum a value such as 0.9, or leave nesterov out.");
+        return EO_E_BAD_SPEC;
+    }
+    return EO_OK;
+}
+
+static void optimizer_slots_sgd(const struct optimizer_config *c, const char **out)
+{
+    out[0] = c->momentum != 0 ? "velocity" : NULL;
 }
 
 static eo_value optimizer_build_sgd(const struct optimizer_config *c, struct eo_builder *b, eo_value param,
                                     eo_value grad, const eo_value *slots, eo_value scalars, eo_value *out_slots)
 {
-    const struct eo_op_schema *op = eo_op_schema(EO_OP_SGD_UPDATE);
-    int n = optimizer_slots_sgd(c);
-    eo_value in[4] = {param, grad, n == 0 ? no_slot(b, param) : slots[0], scalars};
-    struct eo_attrs attrs;
-    eo_value first;
+    const struct update u = {.op = EO_OP_SGD_UPDATE,
+                             .flag_names = {"nesterov"},
+                             .flags = {c->nesterov},
+                             .n_slots = 1,
+                             .slots = {c->momentum != 0 ? slots[0] : EO_NO_VALUE}};
 
-    eo_attrs_default(op, &attrs);
-    set_flag(b, op, &attrs, "nesterov", c->nesterov);
-    first = eo_build_op(b, EO_OP_SGD_UPDATE, in, 4, &attrs);
-    for (int i = 0; i < n && b->status == EO_OK; i++) {
-        out_slots[i] = first + 1 + (eo_value)i;
-    }
-    return first;
+    return build_update(&u, b, param, grad, scalars, out_slots);
 }
 
 static void optimizer_scalars_sgd(const struct optimizer_config *c, double lr, double grad_scale, int64_t t,
@@ -184,53 +214,31 @@ static void optimizer_scalars_sgd(const struct optimizer_config *c, double lr, d
     out[4] = t <= 1 ? 1 : 0; /* the first velocity is the gradient itself */
 }
 
-/* ---- adam: m, v moments, v's running maximum for amsgrad ---- */
+/* ---- adam and adamw: m, v moments, v's running maximum for amsgrad ---- */
 
-static int optimizer_check_adam(const struct optimizer_config *c, struct eo_error *err)
+#define optimizer_check_adam anything_goes
+#define optimizer_check_adamw anything_goes
+
+static void optimizer_slots_adam(const struct optimizer_config *c, const char **out)
 {
-    EO_UNUSED(c);
-    EO_UNUSED(err);
-    return EO_OK;
+    out[0] = "m";
+    out[1] = "v";
+    out[2] = c->amsgrad ? "vmax" : NULL;
 }
-
-static int optimizer_slots_adam(const struct optimizer_config *c)
-{
-    return c->amsgrad ? 3 : 2;
-}
-
-static const char *const optimizer_slot_names_adam[OPTIMIZER_MAX_SLOTS] = {"m", "v", "vmax"};
+#define optimizer_slots_adamw optimizer_slots_adam
 
 static eo_value optimizer_build_adam(const struct optimizer_config *c, struct eo_builder *b, eo_value param,
                                      eo_value grad, const eo_value *slots, eo_value scalars, eo_value *out_slots)
 {
-    const struct eo_op_schema *op = eo_op_schema(EO_OP_ADAM_UPDATE);
-    int n = optimizer_slots_adam(c);
-    eo_value in[6] = {param, grad, slots[0], slots[1], n == 3 ? slots[2] : no_slot(b, param), scalars};
-    struct eo_attrs attrs;
-    eo_value first;
+    const struct update u = {.op = EO_OP_ADAM_UPDATE,
+                             .flag_names = {"amsgrad", "decoupled"},
+                             .flags = {c->amsgrad, c->kind == OPTIMIZER_ADAMW},
+                             .n_slots = 3,
+                             .slots = {slots[0], slots[1], c->amsgrad ? slots[2] : EO_NO_VALUE}};
 
-    eo_attrs_default(op, &attrs);
-    set_flag(b, op, &attrs, "amsgrad", c->amsgrad);
-    first = eo_build_op(b, EO_OP_ADAM_UPDATE, in, 6, &attrs);
-    for (int i = 0; i < n && b->status == EO_OK; i++) {
-        out_slots[i] = first + 1 + (eo_value)i;
-    }
-    return first;
+    return build_update(&u, b, param, grad, scalars, out_slots);
 }
-
-/* x^n by squaring: multiplications only, so that all ranks get equal bits whatever their libm. */
-static double power(double x, int64_t n)
-{
-    double result = 1;
-
-    for (; n > 0; n >>= 1) {
-        if (n & 1) {
-            result *= x;
-        }
-        x *= x;
-    }
-    return result;
-}
+#define optimizer_build_adamw optimizer_build_adam
 
 static void optimizer_scalars_adam(const struct optimizer_config *c, double lr, double grad_scale, int64_t t,
                                    double *out)
@@ -240,17 +248,115 @@ static void optimizer_scalars_adam(const struct optimizer_config *c, double lr, 
     out[2] = c->beta2;
     out[3] = c->eps;
     out[4] = c->weight_decay;
-    out[5] = 1 - power(c->beta1, t);
-    out[6] = 1 - power(c->beta2, t);
+    out[5] = 1 - exact_power(c->beta1, t);
+    out[6] = 1 - exact_power(c->beta2, t);
     out[7] = grad_scale;
+}
+#define optimizer_scalars_adamw optimizer_scalars_adam
+
+/* ---- rmsprop: mean square, mean when centered, velocity with momentum ---- */
+
+#define optimizer_check_rmsprop anything_goes
+
+static void optimizer_slots_rmsprop(const struct optimizer_config *c, const char **out)
+{
+    int n = 0;
+
+    out[n++] = "square";
+    if (c->centered) {
+        out[n++] = "mean";
+    }
+    out[n] = c->momentum != 0 ? "velocity" : NULL;
+}
+
+static eo_value optimizer_build_rmsprop(const struct optimizer_config *c, struct eo_builder *b, eo_value param,
+                                        eo_value grad, const eo_value *slots, eo_value scalars, eo_value *out_slots)
+{
+    const struct update u = {.op = EO_OP_RMSPROP_UPDATE,
+                             .n_slots = 3,
+                             .slots = {slots[0], c->centered ? slots[1] : EO_NO_VALUE,
+                                       c->momentum != 0 ? slots[c->centered ? 2 : 1] : EO_NO_VALUE}};
+
+    return build_update(&u, b, param, grad, scalars, out_slots);
+}
+
+static void optimizer_scalars_rmsprop(const struct optimizer_config *c, double lr, double grad_scale, int64_t t,
+                                      double *out)
+{
+    EO_UNUSED(t);
+    out[0] = lr;
+    out[1] = c->alpha;
+    out[2] = c->eps;
+    out[3] = c->weight_decay;
+    out[4] = c->momentum;
+    out[5] = grad_scale;
+}
+
+/* ---- adagrad: sum of squares ---- */
+
+#define optimizer_check_adagrad anything_goes
+
+static void optimizer_slots_adagrad(const struct optimizer_config *c, const char **out)
+{
+    EO_UNUSED(c);
+    out[0] = "sum";
+}
+
+static eo_value optimizer_build_adagrad(const struct optimizer_config *c, struct eo_builder *b, eo_value param,
+                                        eo_value grad, const eo_value *slots, eo_value scalars, eo_value *out_slots)
+{
+    const struct update u = {.op = EO_OP_ADAGRAD_UPDATE, .n_slots = 1, .slots = {slots[0]}};
+
+    EO_UNUSED(c);
+    return build_update(&u, b, param, grad, scalars, out_slots);
+}
+
+static void optimizer_scalars_adagrad(const struct optimizer_config *c, double lr, double grad_scale, int64_t t,
+                                      double *out)
+{
+    out[0] = lr / (1 + (double)(t - 1) * c->lr_decay);
+    out[1] = c->eps;
+    out[2] = c->weight_decay;
+    out[3] = c->initial;
+    out[4] = t <= 1 ? 1 : 0;
+    out[5] = grad_scale;
+}
+
+/* ---- lion: momentum ---- */
+
+#define optimizer_check_lion anything_goes
+
+static void optimizer_slots_lion(const struct optimizer_config *c, const char **out)
+{
+    EO_UNUSED(c);
+    out[0] = "m";
+}
+
+static eo_value optimizer_build_lion(const struct optimizer_config *c, struct eo_builder *b, eo_value param,
+                                     eo_value grad, const eo_value *slots, eo_value scalars, eo_value *out_slots)
+{
+    const struct update u = {.op = EO_OP_LION_UPDATE, .n_slots = 1, .slots = {slots[0]}};
+
+    EO_UNUSED(c);
+    return build_update(&u, b, param, grad, scalars, out_slots);
+}
+
+static void optimizer_scalars_lion(const struct optimizer_config *c, double lr, double grad_scale, int64_t t,
+                                   double *out)
+{
+    EO_UNUSED(t);
+    out[0] = lr;
+    out[1] = c->beta1;
+    out[2] = c->beta2;
+    out[3] = c->weight_decay;
+    out[4] = grad_scale;
 }
 
 /* ---- dispatch ---- */
 
 static const struct {
     int (*check)(const struct optimizer_config *c, struct eo_error *err);
-    int (*slots)(const struct optimizer_config *c);
-    const char *const *slot_names;
+    void (*slots)(const struct optimizer_config *c, const char **out); /* names; out comes filled with NULL */
     eo_value (*build)(const struct optimizer_config *c, struct eo_builder *b, eo_value param, eo_value grad,
                       const eo_value *slots, eo_value scalars, eo_value *out_slots);
     void (*scalars)(const struct optimizer_config *c, double lr, double grad_scale, int64_t t, double *out);
@@ -258,7 +364,6 @@ static const struct {
 #define OPTIMIZER(name, NAME, ...)                                                                                     \
     [OPTIMIZER_##NAME] = {.check = optimizer_check_##name,                                                             \
                           .slots = optimizer_slots_##name,                                                             \
-                          .slot_names = optimizer_slot_names_##name,                                                   \
                           .build = optimizer_build_##name,                                                             \
                           .scalars = optimizer_scalars_##name},
 #include "daemon/train/optimizers.def"
@@ -271,12 +376,22 @@ int optimizer_check(const struct optimizer_config *c, struct eo_error *err)
 
 int optimizer_slots(const struct optimizer_config *c)
 {
-    return ops[c->kind].slots(c);
+    int n = 0;
+
+    while (n < OPTIMIZER_MAX_SLOTS && optimizer_slot_name(c, n) != NULL) {
+        n++;
+    }
+    return n;
 }
 
-const char *optimizer_slot_name(enum optimizer_kind kind, int slot)
+const char *optimizer_slot_name(const struct optimizer_config *c, int slot)
 {
-    return valid(kind) && slot >= 0 && slot < OPTIMIZER_MAX_SLOTS ? ops[kind].slot_names[slot] : NULL;
+    const char *names[OPTIMIZER_MAX_SLOTS] = {NULL};
+
+    if (valid(c->kind)) {
+        ops[c->kind].slots(c, names);
+    }
+    return slot >= 0 && slot < OPTIMIZER_MAX_SLOTS ? names[slot] : NULL;
 }
 
 eo_value optimizer_build(const struct optimizer_config *c, struct eo_builder *b, eo_value param, eo_value grad,

@@ -13,8 +13,8 @@ enum optimizer_kind {
 
 struct optimizer_config {
     enum optimizer_kind kind;
-    double lr, momentum, weight_decay, beta1, beta2, eps;
-    bool nesterov, amsgrad;
+    double lr, momentum, weight_decay, beta1, beta2, eps, alpha, lr_decay, initial;
+    bool nesterov, amsgrad, centered;
 };
 
 struct optimizer_param {
@@ -40,8 +40,8 @@ void optimizer_set(struct optimizer_config *c, const struct optimizer_param *p, 
 /* What a pair of parameters must not be together. BAD_SPEC names both. */
 int optimizer_check(const struct optimizer_config *c, struct eo_error *err);
 /* "velocity", "m", ...: what slot i is called in checkpoints. */
-const char *optimizer_slot_name(enum optimizer_kind kind, int slot);
-int optimizer_slots(const struct optimizer_config *c); /* flat state tensors: sgd 0/1, adam 2/3 */
+const char *optimizer_slot_name(const struct optimizer_config *c, int slot);
+int optimizer_slots(const struct optimizer_config *c); /* flat state tensors */
 
 /* Emits the update over flat vectors; returns the new param value and fills new slots. scalars: float64 vector input
  * laid out as the update op demands; optimizer_scalars fills its host image for update number t (from 1). */

@@ -205,7 +205,7 @@ int step_graph_update(const struct step_shape *s, struct eo_device *dev, struct 
         eo_value rates = put_input(&d, "scalars", &scalars, STEP_SCALARS, offsetof(struct step_scalars, optimizer));
 
         for (int i = 0; i < n_slots; i++) {
-            slots[i] = put_input(&d, optimizer_slot_name(s->optimizer->kind, i), &flat, STEP_SLOTS + (uint32_t)i, 0);
+            slots[i] = put_input(&d, optimizer_slot_name(s->optimizer, i), &flat, STEP_SLOTS + (uint32_t)i, 0);
         }
         params = optimizer_build(s->optimizer, &d.b, params, grads, slots, rates, new_slots);
         put_output(&d, params, STEP_PARAMS, 0);

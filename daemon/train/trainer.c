@@ -12,6 +12,7 @@
 #include "proto/version.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -319,7 +320,7 @@ static int resume(struct trainer *t, struct eo_error *err)
     }
     if (status == EO_OK && start.resumed) {
         status = step_push(t->step, err);
-        trainer_recall(t);
+        trainer_recall(t, t->history.n_rows - 1);
         trainer_log(t, EO_LOG_INFO, "goes on after step %" PRId64 ", epoch %" PRId64 "%s%s", t->at.step, t->at.epoch,
                     path[0] != '\0' ? ", from " : "", path);
     }
@@ -327,6 +328,95 @@ static int resume(struct trainer *t, struct eo_error *err)
 }
 
 /* ---- the run ---- */
+
+/* ---- early stopping ---- */
+
+enum { BEST_KEPT = 1 };
+
+static int best_folder(const struct trainer *t, char *out, struct eo_error *err)
+{
+    return eo_path_join(out, PATH_MAX, t->config->output_dir, "best")
+               ? EO_OK
+               : EO_RAISE(err, EO_E_CANNOT_CREATE, "the path of the folder of the best checkpoint is too long");
+}
+
+static int save_best(struct trainer *t, struct eo_error *err)
+{
+    char folder[PATH_MAX], path[PATH_MAX];
+    int status = best_folder(t, folder, err);
+
+    if (status == EO_OK) {
+        status = step_pull(t->step, err);
+    }
+    return status == EO_OK
+               ? checkpoint_save(folder, t->step, &t->identity, &t->at, &t->history, BEST_KEPT, path, sizeof(path), err)
+               : status;
+}
+
+/* Looks at the values of the epoch that has just ended; the first epoch is the best one so far. */
+static int watch(struct trainer *t, int64_t epoch, struct eo_error *err)
+{
+    const struct spec_early_stopping *e = &t->spec->early;
+    enum data_part_kind part = e->validation ? DATA_VALIDATION : DATA_TRAIN;
+    bool higher = e->value > 0 && metric_higher_is_better((enum metric_kind)t->spec->metrics[e->value - 1]);
+    double value = t->values[part][e->value], gain = value - t->at.watched_best;
+
+    if (e->patience == 0 || isnan(value) || (t->at.best_epoch > 0 && (higher ? gain : -gain) <= e->min_delta)) {
+        return EO_OK;
+    }
+    t->at.watched_best = value;
+    t->at.best_epoch = epoch;
+    return t->rank == 0 && e->restore_best ? save_best(t, err) : EO_OK;
+}
+
+static bool out_of_patience(const struct trainer *t)
+{
+    return t->spec->early.patience > 0 && t->at.batch == 0 && t->at.epoch - t->at.best_epoch >= t->spec->early.patience;
+}
+
+/* The parameters of the best epoch, and its values, on all ranks. What the run itself remembers stays. */
+static int restore_best(struct trainer *t, struct eo_error *err)
+{
+    struct checkpoint_position at;
+    struct history history;
+    char folder[PATH_MAX], path[PATH_MAX];
+    bool found = false;
+    int status = EO_OK;
+
+    if (!t->spec->early.restore_best || t->at.best_epoch == 0 || t->at.best_epoch == t->at.epoch) {
+        return EO_OK;
+    }
+    if (t->rank == 0) {
+        history_init(&history);
+        for (int c = 0; c < t->history.n_columns; c++) {
+            history_column(&history, t->history.columns[c]);
+        }
+        status = best_folder(t, folder, err);
+        if (status == EO_OK) {
+            status = checkpoint_load_newest(folder, t->step, &t->identity, &at, &history, &found, path, sizeof(path),
+                                            log_warning, t, err);
+        }
+        if (status == EO_OK && !found) {
+            status = EO_RAISE(err, EO_E_BAD_CHECKPOINT, "the checkpoint of the best epoch, %" PRId64 ", is not in %s",
+                              t->at.best_epoch, folder);
+        }
+        history_fini(&history);
+    }
+    if (status == EO_OK && t->config->group != NULL) {
+        status = process_group_broadcast(t->config->group, step_params(t->step), step_flat_bytes(t->step), 0, err);
+    }
+    if (status == EO_OK) {
+        status = step_push(t->step, err);
+    }
+    if (status == EO_OK) {
+        trainer_recall(t, t->at.best_epoch - 1);
+        trainer_log(t, EO_LOG_INFO, "the result is that of epoch %" PRId64 ", the best by %s: %g", t->at.best_epoch,
+                    t->spec->early.metric, t->at.watched_best);
+    }
+    return status;
+}
+
+/* ---- checkpoints ---- */
 
 static int save_checkpoint(struct trainer *t, char *out_path, size_t path_size, struct eo_error *err)
 {
@@ -351,6 +441,14 @@ static int save_checkpoint(struct trainer *t, char *out_path, size_t path_size, 
     return status;
 }
 
+/* Tells the schedule how the epoch went. */
+static void observe(struct trainer *t)
+{
+    enum data_part_kind part = t->has_values[DATA_VALIDATION] ? DATA_VALIDATION : DATA_TRAIN;
+
+    schedule_observe(t->spec->schedules, t->spec->n_schedules, t->values[part][0], &t->at.schedule);
+}
+
 /* An epoch's end, or where max_steps cuts one: validation, a row of the history, a report. A cut epoch's row comes
  * after the checkpoint, because a longer run goes on in the middle of that epoch and will write the whole row. */
 static int end_epoch(struct trainer *t, bool last, struct eo_error *err)
@@ -368,7 +466,16 @@ static int end_epoch(struct trainer *t, bool last, struct eo_error *err)
     }
     if (status == EO_OK && whole) {
         status = trainer_record(t, epoch, err);
-        t->at = (struct checkpoint_position){.step = t->at.step, .updates = t->at.updates, .epoch = epoch};
+        observe(t);
+        t->at = (struct checkpoint_position){.step = t->at.step,
+                                             .updates = t->at.updates,
+                                             .epoch = epoch,
+                                             .schedule = t->at.schedule,
+                                             .watched_best = t->at.watched_best,
+                                             .best_epoch = t->at.best_epoch};
+        if (status == EO_OK) {
+            status = watch(t, epoch, err);
+        }
     }
     if (status == EO_OK &&
         (last || (whole && t->spec->checkpoint_every_epochs > 0 && epoch % t->spec->checkpoint_every_epochs == 0))) {
@@ -388,7 +495,7 @@ static int train(struct trainer *t, enum trainer_stop *out_stop, struct eo_error
     int status = EO_OK;
 
     *out_stop = STOP_NONE;
-    while (status == EO_OK && t->at.step < t->steps && *out_stop == STOP_NONE) {
+    while (status == EO_OK && t->at.step < t->steps && *out_stop == STOP_NONE && !out_of_patience(t)) {
         if (t->order_epoch != t->at.epoch) {
             data_order(t->spec, t->at.epoch, t->data.part[DATA_TRAIN].n, t->order);
             t->order_epoch = t->at.epoch;
@@ -405,6 +512,10 @@ static int train(struct trainer *t, enum trainer_stop *out_stop, struct eo_error
             trainer_report(t, false, NULL);
         }
     }
+    if (status == EO_OK && t->at.step < t->steps && *out_stop == STOP_NONE) {
+        trainer_log(t, EO_LOG_INFO, "stops early: %s has not improved since epoch %" PRId64 " (%g)",
+                    t->spec->early.metric, t->at.best_epoch, t->at.watched_best);
+    }
     return status;
 }
 
@@ -413,6 +524,9 @@ static int finish(struct trainer *t, enum trainer_stop stop, struct trainer_resu
     char path[PATH_MAX];
     int status = save_checkpoint(t, path, sizeof(path), err);
 
+    if (status == EO_OK && stop == STOP_NONE) {
+        status = restore_best(t, err);
+    }
     if (status == EO_OK && stop == STOP_NONE && t->data.part[DATA_TEST].rows != NULL) {
         status = trainer_evaluate(t, DATA_TEST, err);
     }
@@ -457,6 +571,7 @@ static int run(struct trainer *t, struct trainer_result *out, struct eo_error *e
     }
     t->reported_ns = eo_now_ns();
     t->started_step = t->at.step;
+    t->lr = trainer_rate(t);
     status = train(t, &stop, err);
     return status == EO_OK ? finish(t, stop, out, err) : status;
 }

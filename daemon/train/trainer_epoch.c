@@ -92,6 +92,13 @@ static double clip_scale(double clip_norm, double sum_squares)
     return clip_norm > 0 && norm > clip_norm ? clip_norm / norm : 1;
 }
 
+double trainer_rate(const struct trainer *t)
+{
+    const struct schedule_time time = {.step = t->at.step, .steps = t->steps, .steps_per_epoch = t->steps_per_epoch};
+
+    return t->spec->optimizer.lr * schedule_factor(t->spec->schedules, t->spec->n_schedules, &time, &t->at.schedule);
+}
+
 /* Applies the step that all agreed on and moves the position past it. */
 static int commit(struct trainer *t, const struct group_vote *v, double sum_squares, int64_t n_global,
                   struct eo_error *err)
@@ -99,8 +106,8 @@ static int commit(struct trainer *t, const struct group_vote *v, double sum_squa
     int status = EO_OK;
 
     if (v->ok) {
-        status = step_update(t->step, t->spec->optimizer.lr, clip_scale(t->spec->clip_norm, sum_squares),
-                             t->at.updates + 1, err);
+        t->lr = trainer_rate(t);
+        status = step_update(t->step, t->lr, clip_scale(t->spec->clip_norm, sum_squares), t->at.updates + 1, err);
         for (int i = 0; i < t->n_sums; i++) {
             t->at.sums[i] += v->sums[i];
         }

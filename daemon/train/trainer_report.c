@@ -62,7 +62,7 @@ int trainer_metrics(const struct trainer *t, struct trainer_metric *out)
 
 int trainer_record(struct trainer *t, int64_t epoch, struct eo_error *err)
 {
-    double row[HISTORY_MAX_COLUMNS] = {(double)epoch, (double)t->at.step, t->spec->optimizer.lr};
+    double row[HISTORY_MAX_COLUMNS] = {(double)epoch, (double)t->at.step, t->lr};
     int n = 3; /* the columns of name_history */
 
     for (int part = DATA_TRAIN; part <= DATA_VALIDATION; part++) {
@@ -73,15 +73,15 @@ int trainer_record(struct trainer *t, int64_t epoch, struct eo_error *err)
     return history_add(&t->history, row, err);
 }
 
-void trainer_recall(struct trainer *t)
+void trainer_recall(struct trainer *t, int64_t number)
 {
     const double *row;
     int n = 3;
 
-    if (t->history.n_rows == 0) {
+    if (number < 0 || number >= t->history.n_rows) {
         return;
     }
-    row = t->history.values + (t->history.n_rows - 1) * t->history.n_columns;
+    row = t->history.values + number * t->history.n_columns;
     for (int part = DATA_TRAIN; part <= DATA_VALIDATION; part++) {
         for (int i = 0; t->data.part[part].rows != NULL && i < trainer_n_values(t); i++) {
             t->values[part][i] = row[n++];
@@ -118,7 +118,7 @@ void trainer_report(struct trainer *t, bool epoch_end, const char *checkpoint)
     p->epoch_end = epoch_end;
     p->seconds = (double)(now - t->started_ns) / 1e9;
     p->eta_seconds = steps_here > 0 ? p->seconds / (double)steps_here * (double)(t->steps - t->at.step) : -1;
-    p->lr = t->spec->optimizer.lr;
+    p->lr = t->lr;
     p->n_metrics = trainer_metrics(t, p->metrics);
     p->checkpoint[0] = '\0';
     if (checkpoint != NULL) {

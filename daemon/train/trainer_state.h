@@ -39,12 +39,15 @@ struct trainer {
     int64_t started_step, reported_rows, rows_done; /* rows_done: in this run, by all ranks */
     uint64_t epoch_ns;                              /* when this run's part of the epoch began */
     int64_t epoch_rows;                             /* rows_done then */
+    double lr;                                      /* of the newest update; before the first: of that one */
     double epoch_rate;                              /* rows per second of the epoch that ended, evaluation left out */
     struct trainer_progress progress;
 };
 
 /* ---- trainer_epoch.c ---- */
 
+/* The learning rate of the next update. */
+double trainer_rate(const struct trainer *t);
 /* One training step of all ranks, vote and update included. */
 int trainer_step(struct trainer *t, enum trainer_stop *out_stop, struct eo_error *err);
 /* Loss and metrics over one part into t->values. */
@@ -64,7 +67,7 @@ int trainer_n_values(const struct trainer *t);
 /* All values that there are, in the order of parts. */
 int trainer_metrics(const struct trainer *t, struct trainer_metric *out);
 int trainer_record(struct trainer *t, int64_t epoch, struct eo_error *err); /* a row of the history */
-void trainer_recall(struct trainer *t); /* the newest values from the history's last row */
+void trainer_recall(struct trainer *t, int64_t row); /* the newest values from a row of the history, if it is there */
 /* model.safetensors, manifest.json, history.csv, run.json. The step's host views are up to date. */
 int trainer_write_output(struct trainer *t, const struct trainer_result *result, struct eo_error *err);
 

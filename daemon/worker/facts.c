@@ -1,5 +1,6 @@
 /* task.facts and task.caps: what this process knows about backends, its device and the libraries in it. */
 #include "backends/cpu/blas.h"
+#include "backends/cpu/onednn.h"
 #include "backends/registry.h"
 #include "daemon/engine/plan.h"
 #include "daemon/worker/worker_run.h"
@@ -122,12 +123,12 @@ static void loaded_path(const char *part, char *out, size_t size)
     }
 }
 
-/* "OpenBLAS 0.3.21 (Zen)" -> its three parts. */
-static void pack_blas(struct eo_bytes *b, const struct worker *w)
+/* "OpenBLAS 0.3.21 (Zen)" -> its three parts; part: of the name of its file. */
+static void pack_library(struct eo_bytes *b, const struct worker *w, const char *key, const char *text,
+                         const char *part)
 {
     char name[32] = "", version[32] = "", kernel[64] = "", path[1024];
-    const char *text = blas_description();
-    eo_pack_str(b, "blas");
+    eo_pack_str(b, key);
     if (text[0] == '\0') {
         eo_pack_nil(b);
         return;
@@ -141,7 +142,7 @@ static void pack_blas(struct eo_bytes *b, const struct worker *w)
     if (open) {
         snprintf(kernel, sizeof(kernel), "%.*s", (int)strcspn(open + 1, ")"), open + 1);
     }
-    loaded_path("blas", path, sizeof(path));
+    loaded_path(part, path, sizeof(path));
     eo_pack_map(b, 5);
     eo_pack_kv_str(b, "implementation", name);
     eo_pack_kv_str(b, "version", version);
@@ -165,9 +166,8 @@ TASK(FACTS)
     }
     eo_pack_str(result, "versions");
     eo_pack_map(result, 2);
-    pack_blas(result, w);
-    eo_pack_str(result, "onednn");
-    eo_pack_nil(result);
+    pack_library(result, w, "blas", blas_description(), "blas");
+    pack_library(result, w, "onednn", onednn_description(), "libdnnl");
     if (w->device) {
         eo_pack_str(result, "device");
         worker_pack_device(result, w->device);

@@ -2,6 +2,7 @@
 #include "backends/cpu/blas.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/onednn.h"
 #include "backends/registry.h"
 #include "tests/support/suite.h"
 
@@ -177,6 +178,8 @@ START_TEST(test_self_check_finds_a_wrong_kernel)
 {
     struct eo_device *dev = NULL;
     char report[256];
+    onednn_forget();
+    ck_assert_int_eq(setenv("EVERYO_ONEDNN_LIBRARY", "none", 1), 0); /* it would take the product */
     struct eo_backend_facts facts = probe_with(fake("fake_blas_wrong_when_large"), NULL);
     ck_assert_int_eq(facts.state[EO_FACT_INITIALISED], EO_FACT_YES);
     ASSERT_OK(registry_open("cpu", NULL, &dev, NULL, 0, &err));
@@ -185,6 +188,52 @@ START_TEST(test_self_check_finds_a_wrong_kernel)
     ASSERT_CONTAINS(err.message, "(127,131)");
     ck_assert_str_eq(err.device, "cpu");
     registry_close(dev);
+    onednn_forget();
+    ck_assert_int_eq(unsetenv("EVERYO_ONEDNN_LIBRARY"), 0);
+}
+END_TEST
+
+/* oneDNN is a helper: whatever is wrong with it, the backend works and the fact says why. */
+static void check_without_onednn(const char *library, const char *why)
+{
+    struct eo_device *dev = NULL;
+    char report[256];
+    onednn_forget();
+    ck_assert_int_eq(setenv("EVERYO_ONEDNN_LIBRARY", library, 1), 0);
+    struct eo_backend_facts facts = probe_with(fake("fake_blas_right"), NULL);
+    ck_assert_int_eq(facts.state[EO_FACT_INSTALLED], EO_FACT_YES);
+    ASSERT_CONTAINS(facts.why[EO_FACT_INSTALLED], "; without oneDNN: ");
+    ASSERT_CONTAINS(facts.why[EO_FACT_INSTALLED], why);
+    ck_assert_str_eq(onednn_description(), "");
+    ASSERT_OK(registry_open("cpu", NULL, &dev, NULL, 0, &err));
+    ASSERT_OK(dev->backend->self_check(dev, report, sizeof report, &err));
+    registry_close(dev);
+}
+
+START_TEST(test_onednn_is_a_helper)
+{
+    if (!onednn_is_compiled()) {
+        printf("this build has no oneDNN\n");
+        return;
+    }
+    check_without_onednn("none", "EVERYO_ONEDNN_LIBRARY is none");
+    check_without_onednn("libdnnl.so.2", "not an absolute path");
+    check_without_onednn("/nonexistent/libdnnl.so.2", "/nonexistent/libdnnl.so.2");
+    check_without_onednn(fake("fake_blas_right"), "it is not oneDNN");
+    check_without_onednn(fake("fake_onednn_old"), "oneDNN 2.5.0: 2.6 or newer of 2.x is needed");
+    check_without_onednn(fake("fake_onednn_next"), "oneDNN 3.0.0: 2.6 or newer of 2.x is needed");
+    check_without_onednn(fake("fake_onednn_threads"), "threads of its own");
+    check_without_onednn(fake("fake_onednn_small"), "no AVX2");
+    check_without_onednn(fake("fake_onednn_no_code"), "a known product failed: runtime error");
+    check_without_onednn(fake("fake_onednn_wrong"), "wrong answer");
+    check_without_onednn(fake("fake_onednn_no_engine"), "no engine for the processor: out of memory");
+    onednn_forget();
+    ck_assert_int_eq(unsetenv("EVERYO_ONEDNN_LIBRARY"), 0);
+    struct eo_backend_facts facts = probe_with(fake("fake_blas_right"), NULL);
+    if (onednn_probe())
+        ASSERT_CONTAINS(facts.why[EO_FACT_INSTALLED], "; oneDNN 2.");
+    else
+        printf("the configured oneDNN is not here: %s\n", onednn_why_not());
 }
 END_TEST
 
@@ -256,6 +305,7 @@ int main(void)
                                   test_no_hardware,
                                   test_everything_is_there,
                                   test_self_check_finds_a_wrong_kernel,
+                                  test_onednn_is_a_helper,
                                   test_unsupported_operations_and_counters,
                                   test_other_devices_of_the_backend};
     if (!blas_is_compiled()) {

@@ -203,6 +203,10 @@ static double ordinary_float(enum eo_op op, int input, double u)
         return input == 1 ? u : (u - 1) * 8;
     case EO_OP_HINGE_LOSS:
         return input == 1 ? (u < 0.5 ? -1 : 1) : (u - 0.5) * 8;
+    case EO_OP_RMSPROP_UPDATE: /* mean squares are not below squared means */
+        return input == 2 ? 1 + u : u - 0.5;
+    case EO_OP_ADAGRAD_UPDATE:
+        return input == 2 ? u : u * 2 - 1;
     case EO_OP_CAST:
         return (u - 0.5) * 600;
     default:
@@ -325,9 +329,28 @@ static double scale_of(const struct run *r, int input)
     return scale;
 }
 
-static bool is_update(enum eo_op op)
+bool case_is_update(enum eo_op op)
 {
-    return op == EO_OP_SGD_UPDATE || op == EO_OP_ADAM_UPDATE;
+    return op == EO_OP_SGD_UPDATE || op == EO_OP_ADAM_UPDATE || op == EO_OP_RMSPROP_UPDATE ||
+           op == EO_OP_ADAGRAD_UPDATE || op == EO_OP_LION_UPDATE;
+}
+
+/* The scalars operand, the last one. */
+static void fill_scalars(struct run *r)
+{
+    static const double sgd[5] = {0.01, 0.9, 0.001, 0.5, 0};
+    static const double adam[8] = {0.001, 0.9, 0.999, 1e-8, 0.01, 1 - 0.9 * 0.9 * 0.9, 1 - 0.999 * 0.999 * 0.999, 0.5};
+    static const double rmsprop[6] = {0.01, 0.9, 1e-8, 0.01, 0.9, 0.5};
+    static const double adagrad[6] = {0.01, 1e-10, 0.01, 0.1, 0, 0.5};
+    static const double lion[5] = {0.001, 0.9, 0.99, 0.01, 0.5};
+    enum eo_op op = r->op->op;
+    const double *from = op == EO_OP_SGD_UPDATE       ? sgd
+                         : op == EO_OP_ADAM_UPDATE    ? adam
+                         : op == EO_OP_RMSPROP_UPDATE ? rmsprop
+                         : op == EO_OP_ADAGRAD_UPDATE ? adagrad
+                                                      : lion;
+    size_t n = op == EO_OP_ADAM_UPDATE ? 8 : op == EO_OP_SGD_UPDATE || op == EO_OP_LION_UPDATE ? 5 : 6;
+    memcpy(r->in_data[r->n_in - 1], from, n * sizeof *from);
 }
 
 static bool is_class_loss(enum eo_op op)
@@ -347,7 +370,7 @@ static bool is_pair_loss(enum eo_op op)
 
 static double data_scale(const struct run *r)
 {
-    if (is_update(r->op->op))
+    if (case_is_update(r->op->op))
         return scale_of(r, 0) + scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_MATMUL)
         return scale_of(r, 0) * scale_of(r, 1);
@@ -364,8 +387,6 @@ static double data_scale(const struct run *r)
 
 void case_fill(struct run *r, enum fill fill, uint64_t seed)
 {
-    static const double sgd[5] = {0.01, 0.9, 0.001, 0.5, 0};
-    static const double adam[8] = {0.001, 0.9, 0.999, 1e-8, 0.01, 1 - 0.9 * 0.9 * 0.9, 1 - 0.999 * 0.999 * 0.999, 0.5};
     enum eo_op op = r->op->op;
     for (int i = 0; i < r->n_in; i++)
         fill_values(r, i, fill, seed);
@@ -384,10 +405,8 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
         fill_targets(r, axis_size(r), seed);
     else if (op == EO_OP_UNIFORM || op == EO_OP_NORMAL || op == EO_OP_DROPOUT)
         fill_rng(r, op == EO_OP_DROPOUT ? 1 : 0, seed);
-    else if (op == EO_OP_SGD_UPDATE)
-        memcpy(r->in_data[3], sgd, sizeof sgd);
-    else if (op == EO_OP_ADAM_UPDATE)
-        memcpy(r->in_data[5], adam, sizeof adam);
+    else if (case_is_update(op))
+        fill_scalars(r);
     r->scale = r->n_in > 0 ? data_scale(r) : 0;
 }
 
@@ -448,6 +467,6 @@ double case_allowed(const struct run *r, int o, double expected)
         return 0;
     /* Below the normal numbers a relative bound means nothing; the last place has a fixed size there. */
     /* Where terms cancel, the error is that of the terms. */
-    bool cancels = is_reduction || is_update(r->op->op);
+    bool cancels = is_reduction || case_is_update(r->op->op);
     return rtol * (fabs(expected) + (cancels ? r->scale : 0)) + 4 * least;
 }

@@ -25,6 +25,7 @@ enum fill {
 };
 void case_fill(struct run *r, enum fill fill, uint64_t seed);
 
+bool case_is_update(enum eo_op op); /* an optimizer row: its last operand are its scalars, its state has a range */
 /* Elements that a reduction of the row adds up. */
 int64_t case_reduced(const struct run *r);
 /* How far element i of output o may be off, given the reference's result: absolute, by the rule of eo_op_tolerance. */

@@ -120,7 +120,7 @@ END_TEST
 START_TEST(test_every_row_matches_with_special_values)
 {
     for (int op = 1; op < EO_OP_COUNT; op++)
-        if (op != EO_OP_SGD_UPDATE && op != EO_OP_ADAM_UPDATE && op != EO_OP_SUM_SQUARES)
+        if (!case_is_update((enum eo_op)op) && op != EO_OP_SUM_SQUARES)
             try_row((enum eo_op)op, FILL_SPECIAL);
 }
 END_TEST

@@ -166,7 +166,7 @@ static void try_call(struct run *r, struct draw *d, const char *how)
 
 static bool has_special_data(enum eo_op op)
 {
-    return op == EO_OP_SGD_UPDATE || op == EO_OP_ADAM_UPDATE || op == EO_OP_SUM_SQUARES;
+    return case_is_update(op) || op == EO_OP_SUM_SQUARES;
 }
 
 START_TEST(random_calls_match_the_reference)

@@ -88,7 +88,9 @@ START_TEST(canonical_is_a_fixed_point)
         "loss: bce_with_logits\nmetrics: [binary_accuracy]\n"
         "optimizer: {sgd: {lr: 1e-3, momentum: 0.9, nesterov: true, weight_decay: 1.0e-4}}\n"
         "data: {train: {csv: \"a b.csv\", target: -1}, test: {csv: c.csv}, scale: {standardize: true}}\n"
-        "train: {max_steps: 7, seed: 9223372036854775807}\nprecision: float64\nschedule: constant\n"
+        "train: {max_steps: 7, seed: 9223372036854775807}\nprecision: float64\nschedule: [{warmup: {steps: 5}}, "
+        "plateau]\n"
+        "early_stopping: {patience: 3, metric: binary_accuracy, restore_best: false}\n"
         "hosts: [a:1, 'b:2']\ntime_limit: 90m\non_failure: restart\nfinite: skip\nthreads: 2\ndevice: cpu\n",
         "model: [flatten, {linear: {in: 784, out: 10}}]\nloss: cross_entropy\noptimizer: adam\n"
         "data: {train: {idx: x.gz, labels: y.gz}, validation: {split: 0.1}, shuffle: false}\ntrain: {epochs: 1}\n",
@@ -107,6 +109,11 @@ START_TEST(canonical_is_a_fixed_point)
         ck_assert_uint_eq(again->time_limit_ms, s->time_limit_ms);
         ck_assert_int_eq(again->n_hosts, s->n_hosts);
         ck_assert_mem_eq(&again->optimizer, &s->optimizer, sizeof(s->optimizer));
+        ck_assert_int_eq(again->n_schedules, s->n_schedules);
+        ck_assert_mem_eq(again->schedules, s->schedules, sizeof(s->schedules));
+        ck_assert_str_eq(again->early.metric, s->early.metric);
+        ck_assert_int_eq(again->early.patience, s->early.patience);
+        ck_assert(again->early.restore_best == s->early.restore_best);
         spec_free(again);
         spec_free(s);
     }
@@ -229,8 +236,16 @@ START_TEST(mistakes_are_told_with_place_value_and_choice)
         {"device: auto", "device: auto\nprecision: bfloat16", "digits.yaml:17:12", "not available in this version",
          "float32"},
         {"device: auto", "device: auto\nprecision: float", "digits.yaml:17:12", "\"float\"", ""},
-        {"device: auto", "device: auto\nschedule: cosine", "digits.yaml:17:11", "not available in this version", ""},
-        {"device: auto", "device: auto\nearly_stopping: {patience: 3}", "digits.yaml:17:1", "not available", ""},
+        {"device: auto", "device: auto\nschedule: cosinus", "digits.yaml:17:11", "\"cosinus\"", "cosine"},
+        {"device: auto", "device: auto\nschedule: {cosine: {end: 1}}", "digits.yaml:17:21", "no parameter \"end\"", ""},
+        {"device: auto", "device: auto\nschedule: {step: {gamma: 2}}", "digits.yaml:17:26", "at most 1", ""},
+        {"device: auto", "device: auto\nschedule: [cosine, cosine]", "digits.yaml:17:20", "twice", ""},
+        {"device: auto", "device: auto\nschedule: [step, linear, cosine, warmup, plateau]", "digits.yaml:17:11",
+         "at most 4", ""},
+        {"device: auto", "device: auto\nearly_stopping: {}", "digits.yaml:17:17", "no `patience`", ""},
+        {"device: auto", "device: auto\nearly_stopping: {patience: 0}", "digits.yaml:17:28", "from 1", ""},
+        {"device: auto", "device: auto\nearly_stopping: {patience: 3, metric: val_acuracy}", "digits.yaml:17:39",
+         "does not report", "val_accuracy"},
         {"device: auto", "device: auto\nhosts: a:1", "digits.yaml:17:8", "takes a list", ""},
         {"device: auto", "device: auto\nhosts: [a:1, a:1]", "digits.yaml:17:14", "second time", ""},
         {"device: auto", "device: auto\nhosts: ['a:999999']", "digits.yaml:17:9", "", ""},

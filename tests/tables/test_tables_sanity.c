@@ -449,6 +449,9 @@ START_TEST(test_wire_ids_are_kept)
         {471, "lstm"},
         {472, "gru"},
         {473, "attention"},
+        {143, "rmsprop_update"},
+        {144, "adagrad_update"},
+        {145, "lion_update"},
     };
 
     for (size_t i = 0; i < EO_COUNT_OF(given); i++) {

@@ -1,5 +1,6 @@
 /* Optimizers against their formulas (Sutskever et al. 2013 for momentum, Kingma and Ba 2015 for Adam, Reddi et al. 2018
- * for AMSGrad) worked out here in float64, step by step, on every device. */
+ * for AMSGrad, Loshchilov and Hutter 2019 for AdamW, Tieleman and Hinton 2012 for RMSprop, Duchi et al. 2011 for
+ * Adagrad, Chen et al. 2023 for Lion) worked out here in float64, step by step, on every device. */
 #include "daemon/train/optimizer.h"
 
 #include "backends/registry.h"
@@ -40,10 +41,10 @@ START_TEST(rows_are_sane)
         }
         ck_assert_ptr_null(optimizer_param(kind, optimizer_n_params(kind)));
         for (int s = 0; s < optimizer_slots(&c); s++) {
-            ck_assert_ptr_nonnull(optimizer_slot_name(kind, s));
+            ck_assert_ptr_nonnull(optimizer_slot_name(&c, s));
         }
     }
-    ck_assert_int_eq(optimizer_find("rmsprop"), -1);
+    ck_assert_int_eq(optimizer_find("momentum"), -1);
 }
 END_TEST
 
@@ -123,7 +124,7 @@ static void updater_init(struct updater *u, const char *device, const struct opt
     ASSERT_OK(eo_graph_input(g, "grads", &flat, &in[1].value, &err));
     ASSERT_OK(eo_graph_input(g, "scalars", &scalars, &in[2].value, &err));
     for (int i = 0; i < n; i++) {
-        ASSERT_OK(eo_graph_input(g, optimizer_slot_name(c->kind, i), &flat, &in[3 + i].value, &err));
+        ASSERT_OK(eo_graph_input(g, optimizer_slot_name(c, i), &flat, &in[3 + i].value, &err));
         slots[i] = in[3 + i].value;
     }
     eo_build_init(&b, g, &err);
@@ -189,37 +190,77 @@ static void step(struct updater *u, const struct optimizer_config *c, double lr,
 
 /* ---- the formulas ---- */
 
+/* State of element i: the parameter and up to three slots. The oracles are written per element, from the papers. */
 struct oracle {
-    double p[N], v[N], m[N], vmax[N];
+    double p[N], a[N], b[N], c[N];
 };
 
-static void oracle_sgd(struct oracle *o, const struct optimizer_config *c, const double *grads, double lr, double scale,
-                       int64_t t)
+static void oracle_sgd(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t)
 {
-    for (int i = 0; i < N; i++) {
-        double g = grads[i] * scale + c->weight_decay * o->p[i], move = g;
+    double move;
 
-        if (c->momentum > 0) {
-            o->v[i] = t == 1 ? g : c->momentum * o->v[i] + g;
-            move = c->nesterov ? g + c->momentum * o->v[i] : o->v[i];
-        }
-        o->p[i] -= lr * move;
+    g += c->weight_decay * o->p[i];
+    move = g;
+    if (c->momentum > 0) {
+        o->a[i] = t == 1 ? g : c->momentum * o->a[i] + g;
+        move = c->nesterov ? g + c->momentum * o->a[i] : o->a[i];
     }
+    o->p[i] -= lr * move;
 }
 
-static void oracle_adam(struct oracle *o, const struct optimizer_config *c, const double *grads, double lr,
-                        double scale, int64_t t)
+static void oracle_adam(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t)
 {
-    for (int i = 0; i < N; i++) {
-        double g = grads[i] * scale + c->weight_decay * o->p[i], second;
+    double second;
 
-        o->m[i] = c->beta1 * o->m[i] + (1 - c->beta1) * g;
-        o->v[i] = c->beta2 * o->v[i] + (1 - c->beta2) * g * g;
-        o->vmax[i] = fmax(o->vmax[i], o->v[i]);
-        second = (c->amsgrad ? o->vmax[i] : o->v[i]) / (1 - pow(c->beta2, (double)t));
-        o->p[i] -= lr * (o->m[i] / (1 - pow(c->beta1, (double)t))) / (sqrt(second) + c->eps);
+    if (c->kind == OPTIMIZER_ADAMW) {
+        o->p[i] -= lr * c->weight_decay * o->p[i];
+    } else {
+        g += c->weight_decay * o->p[i];
     }
+    o->a[i] = c->beta1 * o->a[i] + (1 - c->beta1) * g;
+    o->b[i] = c->beta2 * o->b[i] + (1 - c->beta2) * g * g;
+    o->c[i] = fmax(o->c[i], o->b[i]);
+    second = (c->amsgrad ? o->c[i] : o->b[i]) / (1 - pow(c->beta2, (double)t));
+    o->p[i] -= lr * (o->a[i] / (1 - pow(c->beta1, (double)t))) / (sqrt(second) + c->eps);
 }
+
+static void oracle_rmsprop(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t)
+{
+    double spread, step;
+
+    EO_UNUSED(t);
+    g += c->weight_decay * o->p[i];
+    o->a[i] = c->alpha * o->a[i] + (1 - c->alpha) * g * g;
+    o->b[i] = c->alpha * o->b[i] + (1 - c->alpha) * g;
+    spread = c->centered ? o->a[i] - o->b[i] * o->b[i] : o->a[i];
+    step = g / (sqrt(spread) + c->eps);
+    o->c[i] = c->momentum * o->c[i] + step;
+    o->p[i] -= lr * o->c[i];
+}
+
+static void oracle_adagrad(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t)
+{
+    g += c->weight_decay * o->p[i];
+    o->a[i] = (t == 1 ? c->initial : o->a[i]) + g * g;
+    o->p[i] -= lr / (1 + (double)(t - 1) * c->lr_decay) * g / (sqrt(o->a[i]) + c->eps);
+}
+
+static void oracle_lion(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t)
+{
+    double along = c->beta1 * o->a[i] + (1 - c->beta1) * g;
+
+    EO_UNUSED(t);
+    o->p[i] -= lr * c->weight_decay * o->p[i];
+    o->p[i] -= lr * (along > 0 ? 1 : along < 0 ? -1 : 0);
+    o->a[i] = c->beta2 * o->a[i] + (1 - c->beta2) * g;
+}
+
+typedef void (*oracle_fn)(struct oracle *o, int i, const struct optimizer_config *c, double g, double lr, int64_t t);
+#define oracle_adamw oracle_adam
+static const oracle_fn oracles[OPTIMIZER_COUNT] = {
+#define OPTIMIZER(name, NAME, ...) [OPTIMIZER_##NAME] = oracle_##name,
+#include "daemon/train/optimizers.def"
+};
 
 static double noise(int64_t t, int i)
 {
@@ -245,10 +286,8 @@ static void follow(const char *device, const struct optimizer_config *c, enum eo
         }
         put(&u, 1, grads, dtype);
         step(&u, c, lr, scale, t);
-        if (c->kind == OPTIMIZER_SGD) {
-            oracle_sgd(&o, c, grads, lr, scale, t);
-        } else {
-            oracle_adam(&o, c, grads, lr, scale, t);
+        for (int i = 0; i < N; i++) {
+            oracles[c->kind](&o, i, c, grads[i] * scale, lr, t);
         }
         get(&u, 0, got, dtype);
         for (int i = 0; i < N; i++) {
@@ -259,27 +298,58 @@ static void follow(const char *device, const struct optimizer_config *c, enum eo
     updater_fini(&u);
 }
 
+/* The defaults of its kind with the fields that are not 0. */
+static struct optimizer_config changed(const struct optimizer_config *by)
+{
+    struct optimizer_config c;
+
+    optimizer_default(by->kind, &c);
+#define CHANGE(field) c.field = by->field != 0 ? by->field : c.field
+    CHANGE(lr);
+    CHANGE(momentum);
+    CHANGE(weight_decay);
+    CHANGE(beta1);
+    CHANGE(beta2);
+    CHANGE(eps);
+    CHANGE(alpha);
+    CHANGE(lr_decay);
+    CHANGE(initial);
+    CHANGE(nesterov);
+    CHANGE(amsgrad);
+    CHANGE(centered);
+#undef CHANGE
+    return c;
+}
+
 START_TEST(every_variant_follows_its_formula)
 {
     static const char *const devices[] = {"reference", "cpu", "fake"};
-    struct optimizer_config rows[8];
-    int n = 0;
+    static const struct optimizer_config changes[] = {
+        {.kind = OPTIMIZER_SGD, .lr = 0.05},
+        {.kind = OPTIMIZER_SGD, .momentum = 0.9},
+        {.kind = OPTIMIZER_SGD, .momentum = 0.8, .nesterov = true},
+        {.kind = OPTIMIZER_SGD, .momentum = 0.5, .weight_decay = 0.1},
+        {.kind = OPTIMIZER_ADAM, .lr = 0.02},
+        {.kind = OPTIMIZER_ADAM, .amsgrad = true, .weight_decay = 0.05},
+        {.kind = OPTIMIZER_ADAM, .beta1 = 1e-300},
+        {.kind = OPTIMIZER_ADAM, .beta2 = 0.9, .eps = 0.1},
+        {.kind = OPTIMIZER_ADAMW, .weight_decay = 0.3},
+        {.kind = OPTIMIZER_ADAMW, .weight_decay = 0.1, .amsgrad = true},
+        {.kind = OPTIMIZER_RMSPROP, .lr = 0.02},
+        {.kind = OPTIMIZER_RMSPROP, .centered = true, .eps = 0.01},
+        {.kind = OPTIMIZER_RMSPROP, .momentum = 0.9, .weight_decay = 0.1},
+        {.kind = OPTIMIZER_RMSPROP, .momentum = 0.5, .centered = true, .eps = 0.01},
+        {.kind = OPTIMIZER_ADAGRAD, .lr = 0.1},
+        {.kind = OPTIMIZER_ADAGRAD, .lr_decay = 0.1, .initial = 0.5, .weight_decay = 0.1},
+        {.kind = OPTIMIZER_LION, .lr = 0.01},
+        {.kind = OPTIMIZER_LION, .weight_decay = 0.5, .beta1 = 0.7},
+    };
+    struct optimizer_config rows[EO_COUNT_OF(changes)];
+    int n = (int)EO_COUNT_OF(changes);
 
-    for (int i = 0; i < 8; i++) {
-        optimizer_default(i < 4 ? OPTIMIZER_SGD : OPTIMIZER_ADAM, &rows[i]);
+    for (int i = 0; i < n; i++) {
+        rows[i] = changed(&changes[i]);
     }
-    rows[n++].lr = 0.05;
-    rows[n++].momentum = 0.9;
-    rows[n].momentum = 0.8;
-    rows[n++].nesterov = true;
-    rows[n].momentum = 0.5;
-    rows[n++].weight_decay = 0.1;
-    rows[n++].lr = 0.02;
-    rows[n++].amsgrad = true;
-    rows[n].weight_decay = 0.05;
-    rows[n++].beta1 = 0;
-    rows[n].beta2 = 0.9;
-    rows[n++].eps = 0.1;
     for (size_t d = 0; d < EO_COUNT_OF(devices); d++) {
         for (int i = 0; i < n; i++) {
             follow(devices[d], &rows[i], EO_FLOAT64, 1e-13);

@@ -423,6 +423,124 @@ END_TEST
 
 /* ---- limits and mistakes ---- */
 
+/* The history's column of a name, one number per epoch. */
+static double history_value(const struct run *r, int column, int64_t epoch)
+{
+    char *text = run_read(r, "out/history.csv", NULL), *at = text;
+    double value;
+
+    for (int64_t i = 0; i < epoch; i++) {
+        at = strchr(at, '\n') + 1;
+    }
+    for (int i = 0; i < column; i++) {
+        at = strchr(at, ',') + 1;
+    }
+    value = strtod(at, NULL);
+    free(text);
+    return value;
+}
+
+enum { COLUMN_LR = 2, COLUMN_VAL_LOSS = 5 };
+
+START_TEST(a_schedule_sets_the_rate)
+{
+    const char *sets[] = {"schedule=[{step: {every: 2, gamma: 0.5}}, {warmup: {epochs: 1}}]", NULL};
+    struct run r;
+
+    run_init(&r);
+    run_blobs(&r, 200);
+    ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+    ck_assert_double_eq_tol(history_value(&r, COLUMN_LR, 1), 0.01, 1e-15);
+    ck_assert_double_eq_tol(history_value(&r, COLUMN_LR, 2), 0.01, 1e-15);
+    ck_assert_double_eq_tol(history_value(&r, COLUMN_LR, 3), 0.005, 1e-15);
+    ck_assert_double_eq_tol(r.last.lr, 0.005, 1e-15);
+    run_fini(&r);
+}
+END_TEST
+
+/* Every schedule and optimizer: cut in the middle, resumed, and equal to a run that was not cut. */
+START_TEST(schedules_and_optimizers_resume_exactly)
+{
+    static const char *const optimizers[] = {"optimizer={sgd: {lr: 0.1, momentum: 0.9}}", "optimizer=adamw",
+                                             "optimizer={rmsprop: {centered: true, momentum: 0.5}}",
+                                             "optimizer={adagrad: {lr: 0.1, initial: 0.1}}",
+                                             "optimizer={lion: {lr: 0.01, weight_decay: 0.1}}"};
+    static const char *const schedules[] = {"schedule=[cosine, {warmup: {steps: 7}}]", "schedule=one_cycle",
+                                            "schedule={plateau: {patience: 0, threshold: 0.5, factor: 0.5}}",
+                                            "schedule={exponential: {gamma: 0.7}}", "schedule=linear"};
+
+    for (size_t i = 0; i < EO_COUNT_OF(optimizers); i++) {
+        const char *sets[] = {optimizers[i], schedules[i], NULL};
+        struct run whole, cut;
+
+        run_init(&whole);
+        run_blobs(&whole, 200);
+        ASSERT_OK(run_job(&whole, run_blobs_job, sets, &err));
+        run_init(&cut);
+        run_blobs(&cut, 200);
+        cut.stop_at_step = 23; /* the third epoch */
+        cut.stop_with = 1;
+        ASSERT_OK(run_job(&cut, run_blobs_job, sets, &err));
+        ck_assert(cut.result.stopped);
+        cut.stop = 0;
+        cut.stop_at_step = 0;
+        cut.resume = "auto";
+        ASSERT_OK(run_job(&cut, run_blobs_job, sets, &err));
+        expect_same_end(&whole, &cut, whole.result.steps);
+        run_fini(&whole);
+        run_fini(&cut);
+    }
+}
+END_TEST
+
+/* A rate so large that the validation loss soon rises: training ends before its time with the best epoch's model. */
+START_TEST(early_stopping_restores_the_best)
+{
+    const char *sets[] = {"optimizer={sgd: {lr: 3, momentum: 0.9}}", "train.epochs=60",
+                          "early_stopping={patience: 3, metric: val_loss}", NULL};
+    struct run r;
+    int64_t best = 1;
+
+    run_init(&r);
+    run_blobs(&r, 200);
+    ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+    ck_assert_int_lt(r.result.epochs, 60);
+    for (int64_t e = 2; e <= r.result.epochs; e++) {
+        if (history_value(&r, COLUMN_VAL_LOSS, e) < history_value(&r, COLUMN_VAL_LOSS, best)) {
+            best = e;
+        }
+    }
+    ck_assert_int_eq(best, r.result.epochs - 3);
+    ck_assert_double_eq(run_metric(&r, "val_loss"), history_value(&r, COLUMN_VAL_LOSS, best));
+    /* The result is a model: evaluated again it has that loss. Resumed, nothing is left to do and nothing changes. */
+    {
+        char hash[65];
+
+        snprintf(hash, sizeof(hash), "%s", r.result.parameters_sha256);
+        r.resume = "auto";
+        ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+        ck_assert_str_eq(r.result.parameters_sha256, hash);
+        ck_assert_double_eq(run_metric(&r, "val_loss"), history_value(&r, COLUMN_VAL_LOSS, best));
+    }
+    run_fini(&r);
+}
+END_TEST
+
+START_TEST(early_stopping_without_restoring)
+{
+    const char *sets[] = {"optimizer={sgd: {lr: 1e-9}}", "train.epochs=60",
+                          "early_stopping={patience: 2, metric: accuracy, min_delta: 0.5, restore_best: false}", NULL};
+    struct run r;
+
+    run_init(&r);
+    run_blobs(&r, 200);
+    ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+    ck_assert_int_eq(r.result.epochs, 3); /* the first is the best, two more are borne */
+    ck_assert(!exists(&r, "out/best"));
+    run_fini(&r);
+}
+END_TEST
+
 START_TEST(a_time_limit_ends_with_a_checkpoint)
 {
     const char *sets[] = {"time_limit=1ms", "train.epochs=100000", NULL};
@@ -547,6 +665,10 @@ int main(void)
                                   finite_stop_keeps_the_last_good_state,
                                   finite_skip_goes_on,
                                   finite_ignore_says_what_became_of_it,
+                                  a_schedule_sets_the_rate,
+                                  schedules_and_optimizers_resume_exactly,
+                                  early_stopping_restores_the_best,
+                                  early_stopping_without_restoring,
                                   a_time_limit_ends_with_a_checkpoint,
                                   an_output_that_cannot_be_made,
                                   missing_data,

@@ -76,12 +76,28 @@ struct vector_adam {
     double weight_decay /* added to the gradient */, keep /* factor of the parameter, 1 - lr * decay when decoupled */;
     double grad_scale;
 };
+struct vector_rmsprop {
+    double lr, alpha, eps, weight_decay, momentum, grad_scale;
+};
+struct vector_adagrad {
+    double step_size, eps, weight_decay, initial, grad_scale;
+    bool first;
+};
+struct vector_lion {
+    double lr, beta1, beta2, keep /* 1 - lr * weight_decay */, grad_scale;
+};
 struct vector_update {
     /* velocity NULL: no momentum. */
     void (*sgd)(int64_t n, void *param_out, void *velocity_out, const void *param, const void *grad,
                 const void *velocity, const struct vector_sgd *s);
     /* in: param, grad, m, v, vmax; out: param, m, v, vmax; vmax NULL without amsgrad. */
     void (*adam)(int64_t n, void *const out[4], const void *const in[5], const struct vector_adam *s);
+    /* in: param, grad, square, mean, velocity; out: param, square, mean, velocity; mean NULL unless centered, velocity
+     * NULL without momentum. */
+    void (*rmsprop)(int64_t n, void *const out[4], const void *const in[5], const struct vector_rmsprop *s);
+    /* in: param, grad, slot; out: param, slot */
+    void (*adagrad)(int64_t n, void *const out[2], const void *const in[3], const struct vector_adagrad *s);
+    void (*lion)(int64_t n, void *const out[2], const void *const in[3], const struct vector_lion *s);
 };
 typedef struct vector_update vector_update_table[EO_DTYPE_LIMIT];
 

@@ -1,0 +1,31 @@
+/* oneDNN, opened at run time by absolute path (docs/adr/0010). Only onednn*.c know it; this header does not show it. An
+ * optional helper: when it is absent or unfit the backend works without it and says why. Only the executor's thread
+ * calls it; it runs on the OpenMP threads that parallel_for uses. */
+#ifndef EO_BACKENDS_CPU_ONEDNN_H
+#define EO_BACKENDS_CPU_ONEDNN_H
+
+#include "backends/backend.h"
+
+bool onednn_is_compiled(void); /* false: this build does not use it */
+/* Opens it on first use and keeps it open: EVERYO_ONEDNN_LIBRARY (an absolute path, or "none") or the path found when
+ * EveryO was built. Checks its major version, that its threads are OpenMP's, and a known product (the first code that
+ * it generates). Returns whether it can be used. */
+bool onednn_probe(void);
+const char *onednn_description(void); /* "oneDNN 2.6.3 (AVX2)"; "" when it is not used */
+const char *onednn_why_not(void);     /* why it is not used; "" when it is */
+
+/* C = op(A) op(B) + beta C in float32 on row-major buffers. */
+struct onednn_product {
+    bool transpose_a, transpose_b;
+    int64_t m, n, k, lda, ldb, ldc;
+    const void *a, *b;
+    void *c;
+    bool accumulate; /* beta is 1, else 0 */
+};
+/* After a probe that returned true. BACKEND_FAILED when the library fails. */
+int onednn_multiply(const struct onednn_product *p, struct eo_error *err);
+
+/* For tests: forgets the library, so that the next probe looks again. */
+void onednn_forget(void);
+
+#endif
