@@ -3,6 +3,7 @@
 #include "proto/base/text.h"
 #include "proto/philox.h"
 #include "proto/shape_rules.h"
+#include "proto/shape_rules_window.h"
 #include "tests/proto/op_case.h"
 
 #include <float.h>
@@ -368,12 +369,19 @@ static bool is_pair_loss(enum eo_op op)
     return op >= EO_OP_MSE_LOSS && op <= EO_OP_HINGE_LOSS;
 }
 
+static bool is_convolution(enum eo_op op)
+{
+    return op == EO_OP_CONV || op == EO_OP_CONV_TRANSPOSE || op == EO_OP_CONV_WEIGHT;
+}
+
 static double data_scale(const struct run *r)
 {
     if (case_is_update(r->op->op))
         return scale_of(r, 0) + scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_MATMUL)
         return scale_of(r, 0) * scale_of(r, 1);
+    if (is_convolution(r->op->op))
+        return scale_of(r, 0) * scale_of(r, 1) + (r->n_in > 2 ? scale_of(r, 2) : 0);
     if (r->op->op == EO_OP_LINEAR)
         return scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_MULTI_MARGIN_LOSS)
@@ -412,6 +420,19 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
 
 /* ---- tolerances ---- */
 
+static int64_t convolution_reduced(const struct run *r)
+{
+    const struct eo_tensor_desc *in[3];
+    struct eo_window_shape w;
+    struct eo_error err;
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = &r->in[i];
+    ASSERT_OK(eo_window_resolve(r->op, in, r->n_in, &r->attrs, &w, &err));
+    if (r->op->op == EO_OP_CONV_WEIGHT)
+        return w.batch * eo_window_count(&w);
+    return eo_window_cells(&w) * (r->op->op == EO_OP_CONV ? w.channels : w.out_channels) / w.groups;
+}
+
 int64_t case_reduced(const struct run *r)
 {
     struct eo_matmul_shape s;
@@ -442,6 +463,10 @@ int64_t case_reduced(const struct run *r)
     case EO_OP_SCATTER_ELEMENTS:
     case EO_OP_SCATTER_ND:
         return count_of(&r->in[1]);
+    case EO_OP_CONV:
+    case EO_OP_CONV_TRANSPOSE:
+    case EO_OP_CONV_WEIGHT:
+        return convolution_reduced(r);
     default:
         break;
     }

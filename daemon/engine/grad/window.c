@@ -1,68 +1,76 @@
-/* Gradients of windows: unfold and fold are each other's adjoint, so are conv and conv_transpose. */
+/* Gradients of windows. unfold and fold are each other's adjoint; conv, conv_transpose and conv_weight are the adjoints
+ * of one trilinear form, the sum over x, weight and g of conv(x, weight) * g. The rows emitted get all attributes as
+ * numbers: pads where the node has a padding word, the size that a strided convolution does not tell. */
 #include "daemon/engine/grad/rules.h"
-#include "proto/shape_rules_window.h"
+#include "daemon/engine/windows.h"
 
-/* The geometry of the node, with every attribute resolved to numbers. */
-static struct eo_window_shape resolved(const struct grad_site *s)
+static eo_value emit(const struct grad_site *s, enum eo_op op, eo_value a, eo_value b)
 {
-    const struct eo_tensor_desc *in[EO_MAX_NAMED_INPUTS];
-    struct eo_window_shape w;
+    struct eo_window_shape w = windows_of(s->b, s->node);
+    eo_value in[2] = {a, b};
 
-    for (uint32_t i = 0; i < s->node->n_inputs; i++) {
-        in[i] = eo_build_desc(s->b, s->node->inputs[i]);
-    }
-    if (eo_window_resolve(s->node->op, in, (int)s->node->n_inputs, s->node->attrs, &w, s->b->err) != EO_OK) {
-        s->b->status = EO_E_BAD_ATTRIBUTE;
-    }
-    return w;
-}
-
-/* What the emitted row says of its windows: the attributes that it has, from the resolved geometry. */
-static void describe(const struct grad_site *s, enum eo_op to, const struct eo_window_shape *w, struct eo_attrs *attrs)
-{
-    static const char *const names[] = {"size", "kernel", "strides", "dilations", "pads"};
-    const struct eo_op_schema *op = eo_op_schema(to);
-    int64_t lists[EO_COUNT_OF(names)][2 * EO_WINDOW_AXES];
-
-    for (int d = 0; d < w->n_axes; d++) {
-        const struct eo_window_axis *a = &w->axis[d];
-        const int64_t values[] = {a->size, a->kernel, a->stride, a->dilation, a->pad_begin};
-
-        for (size_t i = 0; i < EO_COUNT_OF(names); i++) {
-            lists[i][d] = values[i];
-        }
-        lists[4][w->n_axes + d] = a->pad_end;
-    }
-    eo_attrs_default(op, attrs);
-    for (size_t i = 0; i < EO_COUNT_OF(names); i++) {
-        int n = i == 4 ? 2 * w->n_axes : w->n_axes;
-
-        if (eo_attr_index(op, names[i]) >= 0 &&
-            eo_attrs_set_ints(op, attrs, names[i], lists[i], n, s->b->err) != EO_OK) {
-            s->b->status = EO_E_BAD_ATTRIBUTE;
-        }
-    }
-}
-
-static eo_value emit(const struct grad_site *s, enum eo_op to, const eo_value *in, int n_in)
-{
-    struct eo_window_shape w = resolved(s);
-    struct eo_attrs attrs;
-
-    describe(s, to, &w, &attrs);
-    return eo_build_op(s->b, to, in, n_in, &attrs);
+    return windows_emit(s->b, op, &w, in, b == EO_NO_VALUE ? 1 : 2);
 }
 
 void grad_unfold(const struct grad_site *s)
 {
-    eo_value g = site_g(s);
-
-    s->in_grads[0] = emit(s, EO_OP_FOLD, &g, 1);
+    s->in_grads[0] = emit(s, EO_OP_FOLD, site_g(s), EO_NO_VALUE);
 }
 
 void grad_fold(const struct grad_site *s)
 {
-    eo_value g = site_g(s);
+    s->in_grads[0] = emit(s, EO_OP_UNFOLD, site_g(s), EO_NO_VALUE);
+}
 
-    s->in_grads[0] = emit(s, EO_OP_UNFOLD, &g, 1);
+/* The sum of g over everything but channels. */
+static void give_bias(const struct grad_site *s)
+{
+    struct eo_window_shape w = windows_of(s->b, s->node);
+    int64_t axes[1 + EO_WINDOW_AXES] = {0};
+
+    for (int d = 0; d < w.n_axes; d++) {
+        axes[1 + d] = d + (w.channels_first ? 2 : 1);
+    }
+    s->in_grads[2] = eo_build_reduce(s->b, EO_OP_SUM, site_g(s), axes, 1 + w.n_axes, false);
+}
+
+static bool wants_bias(const struct grad_site *s)
+{
+    return s->node->n_inputs > 2 && s->needs[2] && site_desc(s, site_x(s, 2)).shape[0] > 0;
+}
+
+void grad_conv(const struct grad_site *s)
+{
+    if (s->needs[0]) {
+        s->in_grads[0] = emit(s, EO_OP_CONV_TRANSPOSE, site_g(s), site_x(s, 1));
+    }
+    if (s->needs[1]) {
+        s->in_grads[1] = emit(s, EO_OP_CONV_WEIGHT, site_x(s, 0), site_g(s));
+    }
+    if (wants_bias(s)) {
+        give_bias(s);
+    }
+}
+
+void grad_conv_transpose(const struct grad_site *s)
+{
+    if (s->needs[0]) {
+        s->in_grads[0] = emit(s, EO_OP_CONV, site_g(s), site_x(s, 1));
+    }
+    if (s->needs[1]) {
+        s->in_grads[1] = emit(s, EO_OP_CONV_WEIGHT, site_g(s), site_x(s, 0));
+    }
+    if (wants_bias(s)) {
+        give_bias(s);
+    }
+}
+
+void grad_conv_weight(const struct grad_site *s)
+{
+    if (s->needs[0]) {
+        s->in_grads[0] = emit(s, EO_OP_CONV_TRANSPOSE, site_x(s, 1), site_g(s));
+    }
+    if (s->needs[1]) {
+        s->in_grads[1] = emit(s, EO_OP_CONV, site_x(s, 0), site_g(s));
+    }
 }
