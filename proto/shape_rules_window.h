@@ -43,8 +43,6 @@ static inline int64_t eo_window_at(const struct eo_window_axis *a, int64_t windo
 
 /* The cells first..end-1 of window `window` that are no padding (first == end: none). */
 void eo_window_inside(const struct eo_window_axis *a, int64_t window, int64_t *out_first, int64_t *out_end);
-/* The windows first..end-1 whose cell `cell` is no padding. */
-void eo_window_reached(const struct eo_window_axis *a, int64_t cell, int64_t *out_first, int64_t *out_end);
 bool eo_window_has_padding(const struct eo_window_shape *w); /* some cell is outside */
 /* Of calls that eo_op_infer accepted: */
 int64_t eo_window_cells(const struct eo_window_shape *w);     /* cells of one window */

@@ -583,22 +583,13 @@ int eo_window_resolve(const struct eo_op_schema *op, const struct eo_tensor_desc
 
 /* ---- for kernels and lowerings ---- */
 
-/* Which of the n numbers i have 0 <= start + i * step < size? */
-static void inside(int64_t start, int64_t step, int64_t n, int64_t size, int64_t *out_first, int64_t *out_end)
-{
-    *out_first = start >= 0 ? 0 : EO_MIN(ceil_div(-start, step), n);
-    *out_end = start >= size ? 0 : EO_MIN((size - 1 - start) / step + 1, n);
-    *out_end = EO_MAX(*out_end, *out_first);
-}
-
 void eo_window_inside(const struct eo_window_axis *a, int64_t window, int64_t *out_first, int64_t *out_end)
 {
-    inside(eo_window_at(a, window, 0), a->dilation, a->kernel, a->size, out_first, out_end);
-}
+    int64_t start = eo_window_at(a, window, 0);
 
-void eo_window_reached(const struct eo_window_axis *a, int64_t cell, int64_t *out_first, int64_t *out_end)
-{
-    inside(eo_window_at(a, 0, cell), a->stride, a->count, a->size, out_first, out_end);
+    *out_first = start >= 0 ? 0 : EO_MIN(ceil_div(-start, a->dilation), a->kernel);
+    *out_end = start >= a->size ? 0 : EO_MIN((a->size - 1 - start) / a->dilation + 1, a->kernel);
+    *out_end = EO_MAX(*out_end, *out_first);
 }
 
 bool eo_window_has_padding(const struct eo_window_shape *w)
