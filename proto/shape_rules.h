@@ -68,6 +68,23 @@ struct eo_slice_dim eo_slice_resolve(int64_t start, int64_t stop, int64_t step, 
 int eo_slice_dims(const struct eo_op_schema *op, const struct eo_attrs *attrs, const struct eo_tensor_desc *x,
                   struct eo_slice_dim out[EO_MAX_DIMS], struct eo_error *err);
 
+/* One dimension of pad: what is cut off, then what is added; size is that of the result. */
+struct eo_pad_dim {
+    int64_t cut_begin, cut_end, begin, end, size;
+};
+enum eo_pad_mode { EO_PAD_CONSTANT, EO_PAD_REFLECT, EO_PAD_EDGE, EO_PAD_WRAP };
+int eo_pad_dims(const struct eo_op_schema *op, const struct eo_attrs *attrs, const struct eo_tensor_desc *x,
+                struct eo_pad_dim out[EO_MAX_DIMS], struct eo_error *err);
+
+/* A diagonal of a matrix of `rows` x `columns`: count elements from (row, column). */
+struct eo_diagonal {
+    int64_t row, column, count;
+};
+struct eo_diagonal eo_diagonal(int64_t rows, int64_t columns, int64_t offset);
+
+/* Attribute layout of rows over images. */
+enum eo_layout { EO_LAYOUT_LAST, EO_LAYOUT_FIRST };
+
 /* The words of attribute `reduction` of the scattering rows. */
 enum eo_scatter_reduction {
     EO_SCATTER_REPLACE,

@@ -2,6 +2,7 @@
 
 #include "daemon/engine/lower/rules.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef void (*lower_fn)(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
@@ -47,27 +48,79 @@ eo_value lower_clip(struct eo_builder *b, eo_value x, double bound)
     return eo_build_op(b, EO_OP_CLIP, &x, 1, &attrs);
 }
 
-void lower_split(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out)
+static void stick(struct eo_builder *b, int rc)
 {
-    const struct eo_op_schema *op = eo_op_schema(EO_OP_SLICE);
+    b->status = b->status != EO_OK ? b->status : rc;
+}
+
+eo_value lower_full(struct eo_builder *b, enum eo_dtype dtype, const int64_t *shape, int n_dims, double value)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_FULL);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(op, &attrs);
+    stick(b, eo_attrs_set_ints(op, &attrs, "shape", shape, n_dims, b->err));
+    stick(b, eo_attrs_set_int(op, &attrs, "dtype", dtype, b->err));
+    stick(b, eo_attrs_set_float(op, &attrs, "value", value, b->err));
+    return eo_build_op(b, EO_OP_FULL, NULL, 0, &attrs);
+}
+
+void lower_set_slice(struct eo_builder *b, const struct eo_op_schema *op, struct eo_attrs *attrs, const int64_t *starts,
+                     const int64_t *stops, const int64_t *steps, int n)
+{
+    eo_attrs_default(op, attrs);
+    stick(b, eo_attrs_set_ints(op, attrs, "starts", starts, n, b->err));
+    stick(b, eo_attrs_set_ints(op, attrs, "stops", stops, n, b->err));
+    stick(b, eo_attrs_set_ints(op, attrs, "steps", steps, steps == NULL ? 0 : n, b->err));
+}
+
+eo_value lower_slice(struct eo_builder *b, eo_value x, const int64_t *starts, const int64_t *stops,
+                     const int64_t *steps, int n)
+{
+    struct eo_attrs attrs;
+
+    lower_set_slice(b, eo_op_schema(EO_OP_SLICE), &attrs, starts, stops, steps, n);
+    return eo_build_op(b, EO_OP_SLICE, &x, 1, &attrs);
+}
+
+void lower_parts(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out)
+{
     struct eo_tensor_desc d = lower_desc(b, x);
     int64_t starts[EO_MAX_DIMS] = {0}, stops[EO_MAX_DIMS];
-    struct eo_attrs attrs;
 
     memcpy(stops, d.shape, sizeof(stops));
     stops[axis] = 0;
     for (int i = 0; i < n; i++) {
         starts[axis] = stops[axis];
         stops[axis] += sizes[i];
-        eo_attrs_default(op, &attrs);
-        if (b->status == EO_OK) {
-            b->status = eo_attrs_set_ints(op, &attrs, "starts", starts, d.n_dims, b->err);
-        }
-        if (b->status == EO_OK) {
-            b->status = eo_attrs_set_ints(op, &attrs, "stops", stops, d.n_dims, b->err);
-        }
-        out[i] = eo_build_op(b, EO_OP_SLICE, &x, 1, &attrs);
+        out[i] = lower_slice(b, x, starts, stops, NULL, d.n_dims);
     }
+}
+
+eo_value lower_iota(struct eo_builder *b, int64_t n)
+{
+    struct eo_tensor_desc desc = {.dtype = EO_INT64, .n_dims = 1, .shape = {n}};
+    eo_value out = EO_NO_VALUE;
+    int64_t *numbers;
+
+    if (b->status != EO_OK) {
+        return out;
+    }
+    if (n > (int64_t)(EO_GRAPH_MAX_BYTES / sizeof(*numbers))) {
+        stick(b, EO_RAISE(b->err, EO_E_TOO_LARGE, "a dimension of %lld is too long to count in a graph", (long long)n));
+        return out;
+    }
+    numbers = malloc(((size_t)n + 1) * sizeof(*numbers));
+    if (numbers == NULL) {
+        stick(b, EO_RAISE(b->err, EO_E_NO_MEMORY, "no memory to count %lld entries", (long long)n));
+        return out;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        numbers[i] = i;
+    }
+    stick(b, eo_graph_constant(b->graph, &desc, numbers, &out, b->err));
+    free(numbers);
+    return out;
 }
 
 static lower_fn lowering(enum eo_op op)

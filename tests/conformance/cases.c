@@ -306,10 +306,16 @@ static void fill_targets(struct run *r, int64_t n_classes, uint64_t seed)
         data[i] = r->attrs.v[ignore].i;
 }
 
+/* Size of the dimension of input 0 that an attribute names. */
+static int64_t size_along(const struct run *r, const char *name)
+{
+    int64_t axis = eo_attr_int(r->op, &r->attrs, name);
+    return r->in[0].shape[axis < 0 ? axis + r->in[0].n_dims : axis];
+}
+
 static int64_t axis_size(const struct run *r)
 {
-    int64_t axis = eo_attr_int(r->op, &r->attrs, "axis");
-    return r->in[0].shape[axis < 0 ? axis + r->in[0].n_dims : axis];
+    return size_along(r, "axis");
 }
 
 static int64_t count_of(const struct eo_tensor_desc *d)
@@ -405,6 +411,8 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
         fill_indices(r, 1, -axis_size(r), axis_size(r), seed);
     else if (op == EO_OP_ONE_HOT)
         fill_indices(r, 0, 0, eo_attr_int(r->op, &r->attrs, "depth"), seed);
+    else if (op == EO_OP_REVERSE_SEQUENCE)
+        fill_indices(r, 1, 0, size_along(r, "time_axis") + 1, seed);
     else if (op == EO_OP_CROSS_ENTROPY)
         fill_indices(r, 1, 0, r->in[0].shape[1], seed);
     else if (is_recurrent(op) && r->n_in > 4 && r->in[4].dtype == EO_INT64)

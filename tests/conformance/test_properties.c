@@ -279,6 +279,7 @@ START_TEST(test_views_repeated)
         {EO_OP_RESHAPE, "T 4x6", "shape=4,6", false},
         {EO_OP_EXPAND, "T 4x6", "shape=4,6", false},
         {EO_OP_TRANSPOSE, "T 4x6x3", "", true},
+        {EO_OP_REVERSE, "T 4x6x3", "axes=0,2", true},
     };
     for (size_t c = 0; c < EO_COUNT_OF(calls); c++)
         for (int b = -1; b < devices.n; b++) {

@@ -1,4 +1,5 @@
-/* Shape and dtype rules of the indexed rows: what is accepted, and what hostile calls are told. */
+/* Shape and dtype rules of the indexed rows and of composite rows that move elements: what is accepted, and what
+ * hostile calls are told. */
 #include "tests/proto/shape_cases.h"
 
 START_TEST(test_gathers_and_scatters)
@@ -89,4 +90,87 @@ START_TEST(test_gathers_and_scatters)
 }
 END_TEST
 
-EO_SUITE("shape_rules_index", test_gathers_and_scatters)
+START_TEST(test_other_dimensions)
+{
+    static const struct good good[] = {
+        {"flatten", NULL, "float32 [2, 12]", {"float32 2x3x4"}},
+        {"flatten", "axis=0", "float32 [1, 1]", {"float32"}},
+        {"flatten", "axis=-3", "float32 [1, 24]", {"float32 2x3x4"}},
+        {"squeeze", NULL, "bool [3]", {"bool 1x3x1"}},
+        {"squeeze", "axes=-1,0", "bool [3]", {"bool 1x3x1"}},
+        {"unsqueeze", "axes=0,-1", "int8 [1, 2, 1]", {"int8 2"}},
+        {"unsqueeze", "axes=", "int8 [2]", {"int8 2"}},
+        {"stack", "axis=-1", "int8 [2, 3]", {"int8 2", "int8 2", "int8 2"}},
+        {"tile", "repeats=3,2", "int8 [3, 4]", {"int8 2"}},
+        {"pad", "pads=1,-1,0,2", "int8 [3, 4]", {"int8 2x3"}},
+        {"pad", "pads=-1,-1", "int8 [0]", {"int8 2"}},
+        {"pad", "pads=1,1 mode=reflect", "int8 [4]", {"int8 2"}},
+        {"split", "sizes=0,3 axis=1", "int8 [2, 0]; int8 [2, 3]", {"int8 2x3"}},
+        {"diagonal", NULL, "int8 [4, 2]", {"int8 2x3x4"}},
+    };
+    static const struct bad bad[] = {
+        {"flatten", "axis=4", EO_E_BAD_ATTRIBUTE, "out of range", {NONE, END}, {"int8 2x3x4"}},
+        {"squeeze", "axes=1", EO_E_SHAPE_MISMATCH, "dimension 1 is 3", {1, END}, {"int8 1x3"}},
+        {"squeeze", "axes=0,-2", EO_E_BAD_ATTRIBUTE, "twice", {NONE, END}, {"int8 1x3"}},
+        {"unsqueeze", "axes=0,1", EO_E_TOO_LARGE, "9 dimensions", {NONE, END}, {"int8 1x1x1x1x1x1x1"}},
+        {"unsqueeze", "axes=3", EO_E_BAD_ATTRIBUTE, "out of range", {NONE, END}, {"int8 1x3"}},
+        {"stack", NULL, EO_E_SHAPE_MISMATCH, "same shape", {0, 0, END}, {"int8 2", "int8 3"}},
+        {"stack", NULL, EO_E_TOO_LARGE, "9 dimensions", {NONE, END}, {"int8 1x1x1x1x1x1x1x1"}},
+        {"tile", "repeats=4611686018427387904", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 2"}},
+        {"tile", "repeats=1,1,1,1,1,1,1,1,1", EO_E_TOO_LARGE, "9 dimensions", {NONE, END}, {"int8 2"}},
+        {"tile", "repeats=-1", EO_E_BAD_ATTRIBUTE, "repeats", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=1", EO_E_BAD_ATTRIBUTE, "must have 2", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=-9223372036854775808,0", EO_E_BAD_ATTRIBUTE, "cut more", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=-2,-1", EO_E_BAD_ATTRIBUTE, "cut more", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=9223372036854775807,1", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=2,0 mode=reflect", EO_E_BAD_ATTRIBUTE, "cannot reflect", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=1,0 mode=edge", EO_E_BAD_ATTRIBUTE, "no cell", {NONE, END}, {"int8 0"}},
+        {"pad", "pads=9223372036854775805,0 mode=wrap", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 2"}},
+        {"pad", "pads=1,1 value=0.5", EO_E_BAD_ATTRIBUTE, "not a value of int8", {NONE, END}, {"int8 2"}},
+        {"split", "sizes=1,2 axis=0", EO_E_SHAPE_MISMATCH, "the parts have 3", {0, END}, {"int8 2x3"}},
+        {"split", "sizes=", EO_E_BAD_ATTRIBUTE, "1 to 16 entries", {NONE, END}, {"int8 0"}},
+        {"split", "sizes=9223372036854775807,9223372036854775807", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 2"}},
+        {"diagonal", "axis2=0", EO_E_BAD_ATTRIBUTE, "both", {NONE, END}, {"int8 2x3"}},
+        {"diagonal", NULL, EO_E_BAD_ATTRIBUTE, "axis", {NONE, END}, {"int8 2"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
+START_TEST(test_other_places)
+{
+    static const struct good good[] = {
+        {"trilu", "k=-9223372036854775808", "int8 [2, 3]", {"int8 2x3"}},
+        {"reverse", "axes=1", "int8 [2, 3]", {"int8 2x3"}},
+        {"roll", "shifts=1,2 axes=0,0", "int8 [2]", {"int8 2"}},
+        {"depth_to_space", "block=2", "int8 [1, 4, 6, 5]", {"int8 1x2x3x20"}},
+        {"depth_to_space", "block=2 layout=nchw", "int8 [1, 5, 4, 6]", {"int8 1x20x2x3"}},
+        {"space_to_depth", "block=2", "int8 [1, 2, 3, 20]", {"int8 1x4x6x5"}},
+        {"reverse_sequence", NULL, "int8 [4, 3]", {"int8 4x3", "int64 3"}},
+        {"masked_fill", "value=-1", "int8 [4, 3]", {"int8 4x3", "bool 3"}},
+    };
+    static const struct bad bad[] = {
+        {"trilu", NULL, EO_E_SHAPE_MISMATCH, "rank 1", {NONE, END}, {"int8 2"}},
+        {"reverse", "axes=-3", EO_E_BAD_ATTRIBUTE, "out of range", {NONE, END}, {"int8 2x3"}},
+        {"roll", "shifts=1,2", EO_E_BAD_ATTRIBUTE, "must have 1", {NONE, END}, {"int8 2"}},
+        {"roll", "shifts=1 axes=0,0", EO_E_BAD_ATTRIBUTE, "one per axis", {NONE, END}, {"int8 2"}},
+        {"depth_to_space", "block=2", EO_E_SHAPE_MISMATCH, "rank 3", {NONE, END}, {"int8 1x2x4"}},
+        {"depth_to_space", "block=2", EO_E_SHAPE_MISMATCH, "no multiple of 4", {3, END}, {"int8 1x1x1x6"}},
+        {"depth_to_space", "block=3037000500", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 1x1x1x0"}},
+        {"space_to_depth", "block=2", EO_E_SHAPE_MISMATCH, "no multiple of 2", {1, END}, {"int8 1x3x2x1"}},
+        {"space_to_depth", "block=3037000500", EO_E_TOO_LARGE, "64 bits", {NONE, END}, {"int8 1x0x0x1"}},
+        {"reverse_sequence", "time_axis=1", EO_E_BAD_ATTRIBUTE, "both", {NONE, NONE, END}, {"int8 4x3", "int64 3"}},
+        {"reverse_sequence", NULL, EO_E_SHAPE_MISMATCH, "lengths must be", {NONE, 0, END}, {"int8 4x3", "int64 4"}},
+        {"masked_fill", NULL, EO_E_DTYPE_MISMATCH, "mask is int8", {NONE, NONE, END}, {"int8 4", "int8 4"}},
+        {"masked_fill", NULL, EO_E_SHAPE_MISMATCH, "does not broadcast", {NONE, NONE, END}, {"int8 1", "bool 4"}},
+        {"masked_fill", "value=300", EO_E_BAD_ATTRIBUTE, "not a value", {NONE, NONE, END}, {"int8 4", "bool 4"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
+EO_SUITE("shape_rules_index", test_gathers_and_scatters, test_other_dimensions, test_other_places)

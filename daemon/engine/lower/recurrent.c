@@ -66,7 +66,7 @@ static void cut_gates(struct sweep *s, eo_value x, eo_value *out)
 {
     const int64_t sizes[MAX_GATES] = {s->hidden, s->hidden, s->hidden, s->hidden};
 
-    lower_split(s->b, x, 1, sizes, s->gates, out);
+    lower_parts(s->b, x, 1, sizes, s->gates, out);
 }
 
 /* ---- cells ---- */
@@ -103,7 +103,7 @@ static void lstm_cell(struct sweep *s, eo_value share, eo_value *out_state)
 /* (B, 3 H) or (3 H, H) as its first two gates and the last. */
 static void cut_last(struct sweep *s, eo_value x, int axis, eo_value *out)
 {
-    lower_split(s->b, x, axis, (int64_t[]){2 * s->hidden, s->hidden}, 2, out);
+    lower_parts(s->b, x, axis, (int64_t[]){2 * s->hidden, s->hidden}, 2, out);
 }
 
 /* The last gate's share of h when the reset comes last: r (h R + b), else (r h) R. */
@@ -127,7 +127,7 @@ static void gru_cell(struct sweep *s, eo_value share, eo_value *out_state)
     } else {
         of_h[0] = eo_build_matmul(s->b, h, s->r_cut[0], false, true);
     }
-    lower_split(s->b, activate(s, EO_OP_SIGMOID, add(s, of_x[0], of_h[0])), 1, halves, 2, gates);
+    lower_parts(s->b, activate(s, EO_OP_SIGMOID, add(s, of_x[0], of_h[0])), 1, halves, 2, gates);
     n = activate(s, EO_OP_TANH, add(s, of_x[1], reset(s, gates[RESET], of_h[1])));
     out_state[0] = add(s, times(s, rest(s, gates[Z]), n), times(s, gates[Z], h));
 }
@@ -142,7 +142,7 @@ static eo_value of_direction(struct sweep *s, eo_value v, int64_t d)
     eo_value parts[2] = {v, v};
 
     if (desc.shape[0] > 1) {
-        lower_split(s->b, v, 0, ones, 2, parts);
+        lower_parts(s->b, v, 0, ones, 2, parts);
     }
     return eo_build_reshape(s->b, parts[d], desc.shape + 1, desc.n_dims - 1);
 }
@@ -183,7 +183,7 @@ static eo_value biases(struct sweep *s, int64_t d)
     if (b == EO_NO_VALUE) {
         return b;
     }
-    lower_split(s->b, of_direction(s, b, d), 0, (int64_t[]){rows, rows}, 2, halves);
+    lower_parts(s->b, of_direction(s, b, d), 0, (int64_t[]){rows, rows}, 2, halves);
     if (!s->reset_last) {
         return add(s, halves[0], halves[1]);
     }
@@ -212,7 +212,7 @@ static void open_direction(struct sweep *s, int64_t d)
         s->peep[i] = EO_NO_VALUE;
     }
     if (peep != EO_NO_VALUE) {
-        lower_split(s->b, of_direction(s, peep, d), 0, sizes, N_PEEP, s->peep);
+        lower_parts(s->b, of_direction(s, peep, d), 0, sizes, N_PEEP, s->peep);
     }
 }
 
@@ -233,7 +233,7 @@ static void cut_steps(struct sweep *s, eo_value rows, int64_t n, eo_value *out)
     for (int64_t left = n; left > 0; left -= each) {
         sizes[n_parts++] = EO_MIN(each, left) * s->batch;
     }
-    lower_split(s->b, rows, 0, sizes, n_parts, parts);
+    lower_parts(s->b, rows, 0, sizes, n_parts, parts);
     for (int i = 0; i < n_parts; i++) { /* as deep as the logarithm of the steps */
         cut_steps(s, parts[i], EO_MIN(each, n - i * each), out + i * each);
     }

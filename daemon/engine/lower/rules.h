@@ -49,11 +49,23 @@ eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in,
 /* x limited to [-bound, bound]. */
 eo_value lower_clip(struct eo_builder *b, eo_value x, double bound);
 /* x cut along an axis into n parts of these sizes. */
-void lower_split(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out);
+void lower_parts(struct eo_builder *b, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out);
 
 /* float16 and bfloat16 as float32, for lowerings whose intermediate results need it; others as they are. */
 eo_value lower_widen(struct eo_builder *b, eo_value v);
 /* v in the dtype of `like`: the end of a lowering that began with lower_widen. */
 eo_value lower_narrow(struct eo_builder *b, eo_value v, eo_value like);
+
+/* ---- rows with attributes; errors stick in the builder ---- */
+
+/* A tensor of one value, which its dtype holds. */
+eo_value lower_full(struct eo_builder *b, enum eo_dtype dtype, const int64_t *shape, int n_dims, double value);
+/* starts, stops and steps (NULL: all 1) of a slice or slice_scatter. */
+void lower_set_slice(struct eo_builder *b, const struct eo_op_schema *op, struct eo_attrs *attrs, const int64_t *starts,
+                     const int64_t *stops, const int64_t *steps, int n);
+eo_value lower_slice(struct eo_builder *b, eo_value x, const int64_t *starts, const int64_t *stops,
+                     const int64_t *steps, int n);
+/* 0, 1, ... n - 1 as int64. */
+eo_value lower_iota(struct eo_builder *b, int64_t n);
 
 #endif
