@@ -31,7 +31,8 @@ struct onnx_port {
 };
 
 struct onnx_model;
-bool onnx_available(void); /* false: this build lacks protobuf-c */
+bool onnx_available(void);      /* false: this build lacks protobuf-c */
+const char *onnx_library(void); /* version of protobuf-c: "1.4.1"; "" in such a build */
 
 /* A parsed, checked model, which owns all its memory; data may go afterwards.
  * Errors: BAD_FILE (not ONNX, or wrong: names graph, node and reason), UNSUPPORTED (operator, opset, type), TOO_LARGE,

@@ -14,6 +14,11 @@ bool onnx_available(void)
     return false;
 }
 
+const char *onnx_library(void)
+{
+    return "";
+}
+
 int onnx_model_parse(const void *data, size_t size, struct onnx_model **out, struct eo_error *err)
 {
     EO_UNUSED(data);

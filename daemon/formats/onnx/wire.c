@@ -175,3 +175,8 @@ void wire_free(struct wire_message *m)
     }
     *m = (struct wire_message){0};
 }
+
+const char *onnx_library(void)
+{
+    return protobuf_c_version();
+}
