@@ -216,7 +216,7 @@ static int store_option(struct cli *cli, int option, const char *value, struct e
     cli->given[option] = true;
     cli->value[option] = value;
     if (o->repeatable) {
-        struct cli_list *list = &cli->sets;
+        struct cli_list *list = option == CLI_OPT_SET ? &cli->sets : &cli->inputs;
         if (list->n == CLI_MAX_REPEATED) {
             return EO_RAISE(err, EO_E_USAGE, "more than %d %s options", CLI_MAX_REPEATED, o->long_name);
         }

@@ -47,7 +47,8 @@ struct cli {
     enum cli_command command;
     bool given[CLI_N_OPTIONS];
     const char *value[CLI_N_OPTIONS];
-    struct cli_list sets; /* --set */
+    struct cli_list sets;   /* --set */
+    struct cli_list inputs; /* --input */
     const char *arguments[CLI_MAX_ARGUMENTS];
     int n_arguments;
     uint64_t timeout_ms; /* --timeout, 0 = not given */

@@ -88,7 +88,7 @@ static void print_numeric(const struct eo_item *libraries, const char *name)
 
 static void print_libraries(const struct eo_item *m)
 {
-    static const char *const names[] = {"libuv", "msgpack", "openssl", "sqlite", "compiler"};
+    static const char *const names[] = {"libuv", "msgpack", "openssl", "sqlite", "protobuf_c", "compiler"};
     const struct eo_item *libraries = eo_item_get(m, "libraries");
     const struct eo_item *cuda = eo_item_get(m, "cuda");
     char a[256];

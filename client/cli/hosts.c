@@ -45,6 +45,8 @@ static uint64_t answer_timeout_ms(const struct cli *cli)
     case CLI_CMD_DEMO:
     case CLI_CMD_FETCH:
         return 600000;
+    case CLI_CMD_RUN_MODEL: /* may wait for its turn, too */
+        return 3600000;
     case CLI_CMD_DOCTOR:
         return 60000;
     default:

@@ -107,6 +107,21 @@ static int no_device(const char *name, struct eo_error *err)
     return EO_E_NO_DEVICE;
 }
 
+static bool is_auto(const char *name)
+{
+    return name[0] == '\0' || strcmp(name, "auto") == 0;
+}
+
+int device_check_name(const char *name, struct eo_error *err)
+{
+    return is_auto(name) || known_name(name) ? EO_OK : no_device(name, err);
+}
+
+const char *devices_best(void)
+{
+    return backend_names[0];
+}
+
 int device_find(struct server *s, const char *name, struct device **out, struct eo_error *err)
 {
     struct device_table *t = s->devices;
@@ -321,7 +336,7 @@ int device_default(struct server *s, struct device **out, waiter_fn waiter, void
 int device_choose(struct server *s, const char *name, struct device **out, waiter_fn waiter, void *owner,
                   struct eo_error *err)
 {
-    if (name[0] == '\0' || strcmp(name, "auto") == 0) {
+    if (is_auto(name)) {
         return device_default(s, out, waiter, owner, err);
     }
     return device_find(s, name, out, err);

@@ -70,6 +70,9 @@ struct device_table {
 
 int devices_init(struct server *s, struct eo_error *err);
 void devices_fini(struct server *s);
+/* EO_OK for a name that device_choose would look for; NO_DEVICE, with the nearest one, for any other. */
+int device_check_name(const char *name, struct eo_error *err);
+const char *devices_best(void); /* the backend that auto tries first */
 /* By name; NO_DEVICE for a name no backend has. Does not start anything. */
 int device_find(struct server *s, const char *name, struct device **out, struct eo_error *err);
 /* The default device. EO_OK with *out; or EO_OK with *out NULL: not known yet, waiter(owner) fires when it is. */

@@ -3,6 +3,7 @@
 #include "daemon/server/device.h"
 #include "daemon/server/host.h"
 #include "daemon/server/listener.h"
+#include "daemon/server/models.h"
 #include "daemon/server/notify.h"
 #include "daemon/server/process.h"
 #include "daemon/server/request.h"
@@ -274,6 +275,9 @@ static int start_parts(struct server *s, struct eo_error *err)
         code = devices_init(s, err);
     }
     if (code == EO_OK) {
+        code = models_init(s, err);
+    }
+    if (code == EO_OK) {
         code = start_timers(s, err);
     }
     if (code == EO_OK) {
@@ -431,6 +435,7 @@ void server_fini(struct server *s)
             jobs_module.stop(s->jobs);
         }
         loop_settle(s->loop); /* what file threads still have in hand refers to sessions and devices */
+        models_fini(s);
         if (s->sessions) {
             sessions_fini(s);
         }

@@ -30,6 +30,7 @@ extern const struct server_module jobs_module; /* daemon/server/jobs.c */
 
 struct session_table;
 struct device_table;
+struct models;
 struct listener;
 
 struct server {
@@ -49,6 +50,7 @@ struct server {
     void *jobs; /* state of jobs_module */
     struct session_table *sessions;
     struct device_table *devices;
+    struct models *models;
 
     struct listener *listeners[SERVER_MAX_LISTEN];
     int n_listeners;

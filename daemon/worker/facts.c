@@ -3,6 +3,7 @@
 #include "backends/cpu/onednn.h"
 #include "backends/registry.h"
 #include "daemon/engine/plan.h"
+#include "daemon/formats/onnx/onnx.h"
 #include "daemon/worker/worker_run.h"
 #include "proto/base/text.h"
 #include "proto/op_schema.h"
@@ -165,7 +166,8 @@ TASK(FACTS)
         pack_backend(result, w, registry_at(i), self_check);
     }
     eo_pack_str(result, "versions");
-    eo_pack_map(result, 2);
+    eo_pack_map(result, 3);
+    eo_pack_kv_str(result, "protobuf_c", onnx_available() ? onnx_library() : NULL);
     pack_library(result, w, "blas", blas_description(), "blas");
     pack_library(result, w, "onednn", onednn_description(), "libdnnl");
     if (w->device) {

@@ -76,11 +76,13 @@ static void pack_libraries(struct eo_bytes *b, const struct eo_item *facts)
 {
     const struct eo_item *versions = eo_item_get(facts, "versions");
     eo_pack_str(b, "libraries");
-    eo_pack_map(b, 7);
+    eo_pack_map(b, 8);
     eo_pack_kv_str(b, "libuv", loop_library());
     eo_pack_kv_str(b, "msgpack", eo_codec_library());
     eo_pack_kv_str(b, "openssl", eo_sha256_library());
     eo_pack_kv_str(b, "sqlite", journal_library());
+    eo_pack_str(b, "protobuf_c");
+    item_pack(b, eo_item_get(versions, "protobuf_c"));
     eo_pack_str(b, "blas");
     item_pack(b, eo_item_get(versions, "blas"));
     eo_pack_str(b, "onednn");
