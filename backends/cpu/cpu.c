@@ -53,6 +53,12 @@ static const cpu_select_fn families[EO_OP_COUNT] = {
     [EO_OP_GATHER_ND] = lookup_select,
     [EO_OP_SCATTER_ELEMENTS] = lookup_select,
     [EO_OP_SCATTER_ND] = lookup_select,
+    [EO_OP_PROD] = reduce_select,
+    [EO_OP_ANY] = reduce_select,
+    [EO_OP_ALL] = reduce_select,
+    [EO_OP_SUM_SQUARE] = reduce_select,
+    [EO_OP_L2_NORM] = reduce_select,
+    [EO_OP_CUMULATIVE_SUM] = scan_select,
 };
 
 int cpu_node_new(size_t size, void *out_node, struct eo_error *err)

@@ -44,6 +44,8 @@ int elementwise_select(struct cpu_device *dev, const struct eo_node_view *node, 
                        struct cpu_refusals *why, struct eo_error *err); /* single rows and fused programs */
 int reduce_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err);
+int scan_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                struct cpu_refusals *why, struct eo_error *err); /* cumulative_sum */
 int softmax_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                    struct cpu_refusals *why, struct eo_error *err); /* softmax, log_softmax, cross_entropy */
 int movement_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,

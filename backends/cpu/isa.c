@@ -19,7 +19,9 @@ VECTOR_DECLARE(avx512)
             [EO_FLOAT32] = product_tile_f32_##isa,                                                                     \
             [EO_FLOAT64] = product_tile_f64_##isa,                                                                     \
             [EO_INT32] = product_tile_i32_##isa,                                                                       \
-            [EO_INT64] = product_tile_i64_##isa                                                                        \
+            [EO_INT64] = product_tile_i64_##isa,                                                                       \
+            [EO_UINT32] = product_tile_i32_##isa, /* wrapping products have the same bits */                           \
+            [EO_UINT64] = product_tile_i64_##isa                                                                       \
         }                                                                                                              \
     }
 

@@ -38,30 +38,35 @@ int64_t reduce_offset(const struct reduce_dims *d, int64_t index)
     return d->n > 0 ? offset + index * d->stride[0] : 0;
 }
 
-static bool is_largest(enum eo_op op)
+void reduce_better(const struct reduce *r, void *best, const void *other)
 {
-    return op == EO_OP_MAX || op == EO_OP_ARG_MAX;
-}
-
-void reduce_better(const struct reduce *r, union reduce_cell *best, const union reduce_cell *other)
-{
-    if (is_largest(r->op))
+    if (r->kind == REDUCE_MAX)
         r->vec->max_columns(1, best, other);
     else
         r->vec->min_columns(1, best, other);
 }
 
+void reduce_join(const struct reduce *r, union reduce_cell *total, const union reduce_cell *part)
+{
+    if (reduce_is_extreme(r))
+        reduce_better(r, total, part);
+    else if (r->kind == REDUCE_PROD && r->is_float)
+        total->f *= part->f;
+    else if (r->kind == REDUCE_PROD)
+        total->i = (int64_t)((uint64_t)total->i * (uint64_t)part->i);
+    else
+        total->i = (int64_t)((uint64_t)total->i + (uint64_t)part->i);
+}
+
 void reduce_finish(const struct reduce *r, void *out, int64_t o, union reduce_cell cell)
 {
-    bool is_extreme = r->op == EO_OP_MAX || r->op == EO_OP_MIN;
     char *to = (char *)out + o * r->size;
-    if (is_extreme || (!r->is_float && r->size == 8)) {
-        memcpy(to, cell.bytes, (size_t)r->size);
+    if (r->dtype == EO_BOOL) {
+        *to = cell.bytes[0] != 0;
         return;
     }
-    if (!r->is_float) {
-        int32_t wrapped = (int32_t)cell.i;
-        memcpy(to, &wrapped, sizeof wrapped);
+    if (reduce_is_extreme(r) || !r->is_float) { /* little-endian: the low bytes of an integer come first */
+        memcpy(to, cell.bytes, (size_t)r->size);
         return;
     }
     double value = cell.f;
@@ -69,6 +74,8 @@ void reduce_finish(const struct reduce *r, void *out, int64_t o, union reduce_ce
         value /= (double)r->n_folded;
     else if (r->op == EO_OP_VARIANCE)
         value /= r->divisor;
+    else if (r->op == EO_OP_L2_NORM)
+        value = sqrt(value);
     if (r->dtype == EO_FLOAT64)
         memcpy(to, &value, sizeof value);
     else
@@ -128,25 +135,55 @@ static void lay_out(struct reduce *r, const struct eo_tensor_desc *x, const bool
     }
 }
 
-/* Results of folding nothing: 0, or NaN where a mean is involved. */
+static bool is_mean(enum eo_op op)
+{
+    return op == EO_OP_MEAN || op == EO_OP_VARIANCE;
+}
+
+/* Results of folding nothing: 0, NaN where a mean is involved, 1 for products and "all". */
 static int run_empty(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     (void)dev;
     (void)err;
     const struct reduce *r = l->state;
-    union reduce_cell cell = {.i = 0};
+    union reduce_cell cell = {.i = r->kind == REDUCE_PROD || r->op == EO_OP_ALL ? 1 : 0};
     if (r->is_float)
-        cell.f = r->op == EO_OP_SUM ? 0 : (double)NAN;
+        cell.f = is_mean(r->op) ? (double)NAN : (double)cell.i;
     for (int64_t o = 0; o < r->n_out; o++)
         reduce_finish(r, l->out[0], o, cell);
     return EO_OK;
 }
 
-static bool has_loops(const struct vector_reduce *v, enum eo_op op)
+static enum reduce_kind kind_of(enum eo_op op)
 {
-    if (op == EO_OP_SUM)
-        return v->sum || v->sum_integer;
-    return op == EO_OP_MEAN || op == EO_OP_VARIANCE ? v->sum != NULL : v->max != NULL;
+    switch (op) {
+    case EO_OP_PROD:
+        return REDUCE_PROD;
+    case EO_OP_SUM_SQUARE:
+    case EO_OP_L2_NORM:
+        return REDUCE_SQUARES;
+    case EO_OP_MAX:
+    case EO_OP_ANY:
+        return REDUCE_MAX;
+    case EO_OP_MIN:
+    case EO_OP_ALL:
+        return REDUCE_MIN;
+    case EO_OP_ARG_MAX:
+    case EO_OP_ARG_MIN:
+        return REDUCE_ARG;
+    default:
+        return REDUCE_SUM;
+    }
+}
+
+/* NULL, or why there is no kernel. */
+static const char *why_not(const struct vector_reduce *v, enum eo_op op, enum eo_dtype dtype)
+{
+    if (op == EO_OP_L2_NORM && dtype == EO_FLOAT64)
+        return "leaves float64, whose squares overflow, to the lowering";
+    if (kind_of(op) == REDUCE_SQUARES)
+        return v->sum_squares ? NULL : "takes floats";
+    return v->max ? NULL : "has no loop for this dtype";
 }
 
 static int prepare(struct reduce *r, const struct cpu_device *dev, const struct eo_node_view *node,
@@ -157,6 +194,8 @@ static int prepare(struct reduce *r, const struct cpu_device *dev, const struct 
     if (rc != EO_OK)
         return rc;
     r->op = node->op->op;
+    r->kind = kind_of(r->op);
+    r->last = r->kind == REDUCE_ARG && eo_attr_int(node->op, node->attrs, "last") != 0;
     r->dtype = node->in[0]->dtype;
     r->size = (int64_t)eo_dtype_size(r->dtype);
     r->is_float = eo_dtype_kind(r->dtype) == EO_KIND_FLOAT;
@@ -184,8 +223,10 @@ int reduce_select(struct cpu_device *dev, const struct eo_node_view *node, struc
                   struct cpu_refusals *why, struct eo_error *err)
 {
     struct reduce *r = NULL;
-    if (!has_loops(&(*dev->vec->reduce)[node->in[0]->dtype], node->op->op))
-        return cpu_decline(why, node->op->name, "has no loop for %s", eo_dtype_name(node->in[0]->dtype));
+    enum eo_dtype dtype = (enum eo_dtype)node->in[0]->dtype;
+    const char *no = why_not(&(*dev->vec->reduce)[dtype], node->op->op, dtype);
+    if (no)
+        return cpu_decline(why, node->op->name, "%s", no);
     int rc = cpu_node_new(sizeof *r, &r, err);
     if (rc == EO_OK)
         rc = prepare(r, dev, node, out, err);

@@ -18,7 +18,17 @@ struct reduce_dims {
     int64_t shape[EO_MAX_DIMS], stride[EO_MAX_DIMS], count;
 };
 
-/* The result of folding some elements: a sum, or the extreme in the dtype's own bytes. */
+/* What folding does; rows of one kind differ in how a result is finished. */
+enum reduce_kind {
+    REDUCE_SUM,     /* sum, mean, variance */
+    REDUCE_SQUARES, /* sum_square, l2_norm */
+    REDUCE_PROD,
+    REDUCE_MAX, /* max, any */
+    REDUCE_MIN, /* min, all */
+    REDUCE_ARG  /* arg_max, arg_min */
+};
+
+/* The result of folding some elements: a sum or product, or the extreme in the dtype's own bytes. */
 union reduce_cell {
     double f;
     int64_t i;
@@ -28,9 +38,10 @@ union reduce_cell {
 struct reduce {
     struct cpu_node node;
     enum eo_op op;
+    enum reduce_kind kind;
     enum eo_dtype dtype;
     int64_t size; /* bytes of an element */
-    bool is_float;
+    bool is_float, last;
     const struct vector_reduce *vec;
     struct reduce_dims kept, folded;
     bool inner_folded;
@@ -56,8 +67,18 @@ double reduce_total(const struct reduce_cascade *c);
 int64_t reduce_offset(const struct reduce_dims *d, int64_t index);
 /* Writes result o from its cell: sums become means where the op is one, and are rounded to the dtype. */
 void reduce_finish(const struct reduce *r, void *out, int64_t o, union reduce_cell cell);
-/* The larger or smaller of the two, as the op says, into *best. */
-void reduce_better(const struct reduce *r, union reduce_cell *best, const union reduce_cell *other);
+static inline bool reduce_is_extreme(const struct reduce *r)
+{
+    return r->kind == REDUCE_MAX || r->kind == REDUCE_MIN;
+}
+/* The larger or smaller of the two, as the kind says, into *best; size-byte elements. */
+void reduce_better(const struct reduce *r, void *best, const void *other);
+/* Two folded parts into one, for what is neither a float sum (those go through a cascade) nor arg. */
+void reduce_join(const struct reduce *r, union reduce_cell *total, const union reduce_cell *part);
+static inline bool reduce_cascades(const struct reduce *r)
+{
+    return r->is_float && (r->kind == REDUCE_SUM || r->kind == REDUCE_SQUARES);
+}
 
 int reduce_run_rows(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err);
 int reduce_run_columns(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err);

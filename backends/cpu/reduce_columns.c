@@ -4,27 +4,18 @@
 
 #include "backends/cpu/parallel.h"
 
+#include <math.h>
 #include <string.h>
-
-static bool is_arg(const struct reduce *r)
-{
-    return r->op == EO_OP_ARG_MAX || r->op == EO_OP_ARG_MIN;
-}
-
-static bool is_extreme(const struct reduce *r)
-{
-    return r->op == EO_OP_MAX || r->op == EO_OP_MIN;
-}
 
 void reduce_plan_columns(struct reduce *r, uint64_t *out_workspace)
 {
     int64_t rows = r->folded.count;
     bool contiguous = r->folded.n == 1;
-    r->repeat = contiguous && !is_arg(r) && r->inner < REDUCE_WIDE ? REDUCE_WIDE / r->inner : 1;
+    r->repeat = contiguous && r->kind != REDUCE_ARG && r->inner < REDUCE_WIDE ? REDUCE_WIDE / r->inner : 1;
     r->repeat = r->repeat > rows ? 1 : r->repeat;
     r->strip = REDUCE_STRIP / EO_MIN(r->inner, REDUCE_TILE);
     r->strip = (r->strip + r->repeat - 1) / r->repeat * r->repeat;
-    if (is_arg(r))
+    if (r->kind == REDUCE_ARG)
         r->strip = rows;
     r->n_strips = (rows + r->strip - 1) / r->strip;
     uint64_t cells = r->n_strips > 1 ? (uint64_t)r->n_out * (uint64_t)r->n_strips : 0;
@@ -35,8 +26,8 @@ void reduce_plan_columns(struct reduce *r, uint64_t *out_workspace)
 struct fold {
     const struct reduce *r;
     const struct eo_launch *l;
-    bool squares;
-    double *means;            /* variance: of each result */
+    bool squares;             /* of the distances from means: second pass of variance, REDUCE_SQUARES */
+    double *means;            /* variance: of each result; NULL: 0 */
     union reduce_cell *cells; /* [strip][result], NULL when there is one strip */
 };
 
@@ -52,64 +43,95 @@ static const char *row_at(const struct fold *f, const struct piece *p, int64_t r
     return (const char *)f->l->in[0] + offset * r->size;
 }
 
-/* Folds one row of n columns into acc. */
-static void fold_row(const struct fold *f, int64_t n, void *acc, const void *x, const double *mean)
+/* Accumulators of a tile. Sums and products use 8 bytes per column, extremes the dtype's; sums of float64 keep what
+ * rounding took. */
+struct tile {
+    union reduce_cell acc[REDUCE_TILE];
+    double lost[REDUCE_TILE], means[REDUCE_TILE];
+    bool exact;
+};
+
+/* Folds one row of n columns into the tile. */
+static void fold_row(const struct fold *f, int64_t n, struct tile *t, const void *x)
 {
     const struct reduce *r = f->r;
     if (f->squares)
-        r->vec->sum_squares_columns(n, acc, x, mean);
-    else if (r->op == EO_OP_MAX)
-        r->vec->max_columns(n, acc, x);
-    else if (r->op == EO_OP_MIN)
-        r->vec->min_columns(n, acc, x);
+        r->vec->sum_squares_columns(n, &t->acc[0].f, x, t->means);
+    else if (t->exact)
+        r->vec->sum_columns_exact(n, &t->acc[0].f, t->lost, x);
+    else if (r->kind == REDUCE_MAX)
+        r->vec->max_columns(n, t->acc, x);
+    else if (r->kind == REDUCE_MIN)
+        r->vec->min_columns(n, t->acc, x);
+    else if (r->kind == REDUCE_PROD)
+        r->vec->prod_columns(n, t->acc, x);
     else
-        r->vec->sum_columns(n, acc, x);
+        r->vec->sum_columns(n, t->acc, x);
 }
 
-/* The columns of the `repeat` rows that were taken as one are folded together, in order. Sums are wide, extremes are
- * not. */
-static void fold_repeats(const struct fold *f, void *acc, int64_t n)
+/* The columns of the `repeat` rows that were taken as one are folded together. */
+static void fold_repeats(const struct fold *f, union reduce_cell *acc, int64_t n)
 {
     const struct reduce *r = f->r;
-    for (int64_t j = 1; j < r->repeat; j++)
-        for (int64_t i = 0; i < n; i++) {
-            if (r->op == EO_OP_MAX)
-                r->vec->max_columns(1, (char *)acc + i * r->size, (char *)acc + (j * n + i) * r->size);
-            else if (r->op == EO_OP_MIN)
-                r->vec->min_columns(1, (char *)acc + i * r->size, (char *)acc + (j * n + i) * r->size);
-            else if (r->is_float)
-                ((double *)acc)[i] += ((double *)acc)[j * n + i];
-            else
-                ((uint64_t *)acc)[i] += ((uint64_t *)acc)[j * n + i];
+    for (int64_t i = 0; i < n; i++) {
+        struct reduce_cascade c = {.n = 0};
+        char *best = (char *)acc + i * r->size;
+        for (int64_t j = 0; j < r->repeat; j++) {
+            if (reduce_cascades(r))
+                reduce_push(&c, acc[j * n + i].f);
+            else if (j > 0 && reduce_is_extreme(r))
+                reduce_better(r, best, best + j * n * r->size);
+            else if (j > 0)
+                reduce_join(r, &acc[i], &acc[j * n + i]);
         }
+        if (reduce_cascades(r))
+            acc[i].f = reduce_total(&c);
+    }
 }
 
-/* acc has REDUCE_TILE cells; sums use 8 bytes per column, extremes the dtype's. */
-static void fold_piece(const struct fold *f, const struct piece *p, union reduce_cell *acc)
+static void start_tile(const struct fold *f, const struct piece *p, int64_t step, struct tile *t)
 {
     const struct reduce *r = f->r;
-    double means[REDUCE_TILE];
+    int64_t n = p->width * step;
+    union reduce_cell one = {.i = 1};
+    if (r->is_float)
+        one.f = 1;
+    t->exact = !f->squares && r->kind == REDUCE_SUM && r->vec->sum_columns_exact;
+    memset(t->acc, 0, (size_t)n * sizeof *t->acc);
+    if (t->exact)
+        memset(t->lost, 0, (size_t)n * sizeof *t->lost);
+    for (int64_t i = 0; r->kind == REDUCE_PROD && i < n; i++)
+        t->acc[i] = one;
+    if (f->squares && !f->means)
+        memset(t->means, 0, (size_t)n * sizeof *t->means);
+    for (int64_t j = 0; f->squares && f->means && j < step; j++)
+        memcpy(t->means + j * p->width, f->means + p->kept * r->inner + p->first, (size_t)p->width * sizeof *t->means);
+}
+
+static void fold_piece(const struct fold *f, const struct piece *p, struct tile *t)
+{
+    const struct reduce *r = f->r;
     int64_t n = p->width, row = p->from, step = p->to - p->from >= r->repeat ? r->repeat : 1;
-    for (int64_t j = 0; f->squares && j < step; j++)
-        memcpy(means + j * n, f->means + p->kept * r->inner + p->first, (size_t)n * sizeof *means);
-    if (is_extreme(r)) {
-        memcpy(acc, row_at(f, p, row), (size_t)(n * step * r->size));
+    start_tile(f, p, step, t);
+    if (reduce_is_extreme(r)) {
+        memcpy(t->acc, row_at(f, p, row), (size_t)(n * step * r->size));
         row += step;
-    } else {
-        memset(acc, 0, (size_t)(n * step) * sizeof *acc);
     }
     for (; row + step <= p->to; row += step)
-        fold_row(f, n * step, acc, row_at(f, p, row), means);
+        fold_row(f, n * step, t, row_at(f, p, row));
     for (; row < p->to; row++)
-        fold_row(f, n, acc, row_at(f, p, row), means);
+        fold_row(f, n, t, row_at(f, p, row));
+    for (int64_t i = 0; t->exact && i < n * step; i++)
+        if (isfinite(t->acc[i].f)) /* behind an infinity the errors are NaN */
+            t->acc[i].f += t->lost[i];
     if (step > 1)
-        fold_repeats(f, acc, n);
+        fold_repeats(f, t->acc, n);
 }
 
 static union reduce_cell cell_of(const struct reduce *r, const union reduce_cell *acc, int64_t column)
 {
     union reduce_cell cell = {.i = 0};
-    int64_t size = is_extreme(r) ? r->size : (int64_t)sizeof cell;
+    int64_t size = reduce_is_extreme(r) ? r->size : (int64_t)sizeof cell;
     memcpy(cell.bytes, (const char *)acc + column * size, (size_t)size);
     return cell;
 }
@@ -142,16 +164,16 @@ static void fold_pieces(void *context, int64_t begin, int64_t end, int thread)
     (void)thread;
     const struct fold *f = context;
     const struct reduce *r = f->r;
-    union reduce_cell acc[REDUCE_TILE];
+    struct tile t;
     for (int64_t i = begin; i < end; i++) {
         struct piece p = piece_at(r, i);
         int64_t o = p.kept * r->inner + p.first;
-        fold_piece(f, &p, acc);
+        fold_piece(f, &p, &t);
         for (int64_t c = 0; c < p.width; c++) {
             if (f->cells)
-                f->cells[i % r->n_strips * r->n_out + o + c] = cell_of(r, acc, c);
+                f->cells[i % r->n_strips * r->n_out + o + c] = cell_of(r, t.acc, c);
             else
-                finish(f, o + c, cell_of(r, acc, c));
+                finish(f, o + c, cell_of(r, t.acc, c));
         }
     }
 }
@@ -164,17 +186,14 @@ static void combine_strips(void *context, int64_t begin, int64_t end, int thread
     for (int64_t o = begin; o < end; o++) {
         union reduce_cell total = f->cells[o];
         struct reduce_cascade c = {.n = 0};
-        reduce_push(&c, total.f);
-        for (int64_t s = 1; s < r->n_strips; s++) {
+        for (int64_t s = 0; s < r->n_strips; s++) {
             const union reduce_cell *cell = &f->cells[s * r->n_out + o];
-            if (is_extreme(r))
-                reduce_better(r, &total, cell);
-            else if (r->is_float)
+            if (reduce_cascades(r))
                 reduce_push(&c, cell->f);
-            else
-                total.i = (int64_t)((uint64_t)total.i + (uint64_t)cell->i);
+            else if (s > 0)
+                reduce_join(r, &total, cell);
         }
-        if (r->is_float && !is_extreme(r))
+        if (reduce_cascades(r))
             total.f = reduce_total(&c);
         finish(f, o, total);
     }
@@ -204,9 +223,9 @@ static void arg_tiles(void *context, int64_t begin, int64_t end, int thread)
         memset(at, 0, (size_t)p.width * sizeof *at);
         for (int64_t row = 1; row < p.to; row++) {
             if (r->op == EO_OP_ARG_MAX)
-                r->vec->arg_max_columns(p.width, best, at, row_at(f, &p, row), row);
+                r->vec->arg_max_columns(p.width, best, at, row_at(f, &p, row), row, r->last);
             else
-                r->vec->arg_min_columns(p.width, best, at, row_at(f, &p, row), row);
+                r->vec->arg_min_columns(p.width, best, at, row_at(f, &p, row), row, r->last);
         }
     }
 }
@@ -216,8 +235,8 @@ int reduce_run_columns(struct cpu_device *dev, const struct eo_launch *l, struct
     (void)err;
     const struct reduce *r = l->state;
     int threads = dev->base.info.threads;
-    struct fold f = {.r = r, .l = l};
-    if (is_arg(r)) {
+    struct fold f = {.r = r, .l = l, .squares = r->kind == REDUCE_SQUARES};
+    if (r->kind == REDUCE_ARG) {
         int64_t cost = r->folded.count * EO_MIN(r->inner, REDUCE_TILE) * 2;
         parallel_for(threads, r->kept.count * tiles_of(r), parallel_grain(cost), arg_tiles, &f);
         return EO_OK;

@@ -9,16 +9,11 @@
 /* Results that are fewer than this share their chunks between threads. */
 enum { FEW_RESULTS = 16 };
 
-static bool is_arg(const struct reduce *r)
-{
-    return r->op == EO_OP_ARG_MAX || r->op == EO_OP_ARG_MIN;
-}
-
 void reduce_plan_rows(struct reduce *r, uint64_t *out_workspace)
 {
     r->row_chunks = (r->inner + REDUCE_CHUNK - 1) / REDUCE_CHUNK;
     r->n_chunks = r->folded.count * r->row_chunks;
-    r->split_rows = r->n_out < FEW_RESULTS && r->n_chunks >= 8 && !is_arg(r);
+    r->split_rows = r->n_out < FEW_RESULTS && r->n_chunks >= 8 && r->kind != REDUCE_ARG;
     *out_workspace = r->split_rows ? (uint64_t)r->n_chunks * sizeof(union reduce_cell) : 0;
 }
 
@@ -27,7 +22,7 @@ struct fold {
     const struct reduce *r;
     const struct eo_launch *l;
     int64_t base; /* offset of the result's first element */
-    bool squares; /* second pass of variance */
+    bool squares; /* of the distances from mean: second pass of variance, REDUCE_SQUARES with mean 0 */
     double mean;
     union reduce_cell *cells;
 };
@@ -41,10 +36,14 @@ static union reduce_cell fold_chunk(const struct fold *f, int64_t chunk)
     const void *x = (const char *)f->l->in[0] + offset * r->size;
     if (f->squares)
         cell.f = r->vec->sum_squares(n, x, f->mean);
-    else if (r->op == EO_OP_MAX)
+    else if (r->kind == REDUCE_MAX)
         r->vec->max(n, x, &cell);
-    else if (r->op == EO_OP_MIN)
+    else if (r->kind == REDUCE_MIN)
         r->vec->min(n, x, &cell);
+    else if (r->kind == REDUCE_PROD && r->is_float)
+        cell.f = r->vec->prod(n, x);
+    else if (r->kind == REDUCE_PROD)
+        cell.i = r->vec->prod_integer(n, x);
     else if (r->is_float)
         cell.f = r->vec->sum(n, x);
     else
@@ -59,18 +58,14 @@ static union reduce_cell combine(const struct fold *f)
     struct reduce_cascade c = {.n = 0};
     for (int64_t i = 0; i < r->n_chunks; i++) {
         union reduce_cell cell = f->cells ? f->cells[i] : fold_chunk(f, i);
-        if (r->op == EO_OP_MAX || r->op == EO_OP_MIN) {
-            if (i == 0)
-                total = cell;
-            else
-                reduce_better(r, &total, &cell);
-        } else if (r->is_float) {
+        if (reduce_cascades(r))
             reduce_push(&c, cell.f);
-        } else {
-            total.i = (int64_t)((uint64_t)total.i + (uint64_t)cell.i);
-        }
+        else if (i == 0)
+            total = cell;
+        else
+            reduce_join(r, &total, &cell);
     }
-    if (r->is_float && r->op != EO_OP_MAX && r->op != EO_OP_MIN)
+    if (reduce_cascades(r))
         total.f = reduce_total(&c);
     return total;
 }
@@ -95,13 +90,14 @@ static void fold_result(struct fold *f, int64_t o, int threads)
 {
     const struct reduce *r = f->r;
     f->base = reduce_offset(&r->kept, o);
-    if (is_arg(r)) {
+    if (r->kind == REDUCE_ARG) {
         const void *x = (const char *)f->l->in[0] + f->base * r->size;
         ((int64_t *)f->l->out[0])[o] =
-            r->op == EO_OP_ARG_MAX ? r->vec->arg_max(r->inner, x) : r->vec->arg_min(r->inner, x);
+            r->op == EO_OP_ARG_MAX ? r->vec->arg_max(r->inner, x, r->last) : r->vec->arg_min(r->inner, x, r->last);
         return;
     }
-    f->squares = false;
+    f->squares = r->kind == REDUCE_SQUARES;
+    f->mean = 0;
     union reduce_cell cell = r->n_chunks == 1 ? fold_chunk(f, 0) : fold_all(f, threads);
     if (r->op == EO_OP_VARIANCE) {
         f->mean = cell.f / (double)r->n_folded;

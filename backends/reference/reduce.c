@@ -1,4 +1,5 @@
-/* Reductions. Sums run in float64 (integers in 64 bits), in C order of the reduced elements. */
+/* Reductions and cumulative sums. Sums run in float64 with their rounding errors carried along (integers in 64 bits),
+ * in C order of the reduced elements. */
 #include "backends/reference/element.h"
 #include "backends/reference/reference.h"
 #include "backends/reference/walk.h"
@@ -61,20 +62,46 @@ static int64_t fold_at(const struct fold *f)
     return f->outer.offset[0] + f->inner.offset[0];
 }
 
+/* A sum and what rounding took from it (A. Neumaier, 1974): within an ulp or so for any number of terms. */
+struct exact_sum {
+    double total, lost;
+};
+
+static void add_term(struct exact_sum *s, double x)
+{
+    double next = s->total + x;
+    s->lost += fabs(s->total) >= fabs(x) ? (s->total - next) + x : (x - next) + s->total;
+    s->total = next;
+}
+
+static double value_of(const struct exact_sum *s)
+{
+    return isfinite(s->total) ? s->total + s->lost : s->total;
+}
+
+static uint64_t bits_of(struct element e)
+{
+    return e.kind == EO_KIND_SIGNED ? (uint64_t)e.v.i : e.v.u;
+}
+
+/* A 64-bit result of integers as an element; its low bits are what counts. */
+static struct element integer_of(enum eo_dtype dtype, uint64_t bits)
+{
+    return eo_dtype_kind(dtype) == EO_KIND_SIGNED ? element_signed((int64_t)bits) : element_unsigned(bits);
+}
+
 static struct element sum_of(const void *x, enum eo_dtype dtype, struct fold *f)
 {
-    double total = 0;
+    struct exact_sum total = {0, 0};
     uint64_t bits = 0;
     for (walk_rewind(&f->inner); walk_more(&f->inner); walk_next(&f->inner)) {
         struct element e = element_get(x, dtype, fold_at(f));
         if (e.kind == EO_KIND_FLOAT)
-            total += e.v.f;
+            add_term(&total, e.v.f);
         else
-            bits += e.kind == EO_KIND_SIGNED ? (uint64_t)e.v.i : e.v.u;
+            bits += bits_of(e);
     }
-    if (eo_dtype_kind(dtype) == EO_KIND_FLOAT)
-        return element_float(total);
-    return eo_dtype_kind(dtype) == EO_KIND_SIGNED ? element_signed((int64_t)bits) : element_unsigned(bits);
+    return eo_dtype_kind(dtype) == EO_KIND_FLOAT ? element_float(value_of(&total)) : integer_of(dtype, bits);
 }
 
 int reference_sum(const struct eo_launch *l, struct eo_error *err)
@@ -115,12 +142,95 @@ int reference_variance(const struct eo_launch *l, struct eo_error *err)
     double divisor = f.inner.count > correction ? (double)(f.inner.count - correction) : 0;
     for (; walk_more(&f.outer); walk_next(&f.outer)) {
         double mean = sum_of(l->in[0], dtype, &f).v.f / (double)f.inner.count;
-        double total = 0;
+        struct exact_sum total = {0, 0};
         for (walk_rewind(&f.inner); walk_more(&f.inner); walk_next(&f.inner)) {
             double distance = element_get_float(l->in[0], dtype, fold_at(&f)) - mean;
-            total += distance * distance;
+            add_term(&total, distance * distance);
         }
-        element_set_float(l->out[0], dtype, f.outer.linear, total / divisor);
+        element_set_float(l->out[0], dtype, f.outer.linear, value_of(&total) / divisor);
+    }
+    return EO_OK;
+}
+
+int reference_prod(const struct eo_launch *l, struct eo_error *err)
+{
+    struct fold f;
+    enum eo_dtype dtype = l->node->in[0]->dtype;
+    int rc = fold_axes(l, &f, err);
+    if (rc != EO_OK)
+        return rc;
+    for (; walk_more(&f.outer); walk_next(&f.outer)) {
+        double product = 1;
+        uint64_t bits = 1;
+        for (walk_rewind(&f.inner); walk_more(&f.inner); walk_next(&f.inner)) {
+            struct element e = element_get(l->in[0], dtype, fold_at(&f));
+            if (e.kind == EO_KIND_FLOAT)
+                product *= e.v.f;
+            else
+                bits *= bits_of(e);
+        }
+        bool is_float = eo_dtype_kind(dtype) == EO_KIND_FLOAT;
+        element_set(l->out[0], dtype, f.outer.linear, is_float ? element_float(product) : integer_of(dtype, bits));
+    }
+    return EO_OK;
+}
+
+/* Whether an element that is `wanted` occurs: any looks for true, all for false. */
+static int search(const struct eo_launch *l, bool wanted, struct eo_error *err)
+{
+    struct fold f;
+    int rc = fold_axes(l, &f, err);
+    if (rc != EO_OK)
+        return rc;
+    for (; walk_more(&f.outer); walk_next(&f.outer)) {
+        bool found = false;
+        for (walk_rewind(&f.inner); walk_more(&f.inner); walk_next(&f.inner))
+            found |= (element_get(l->in[0], EO_BOOL, fold_at(&f)).v.u != 0) == wanted;
+        element_set(l->out[0], EO_BOOL, f.outer.linear, element_bool(found == wanted));
+    }
+    return EO_OK;
+}
+
+int reference_any(const struct eo_launch *l, struct eo_error *err)
+{
+    return search(l, true, err);
+}
+
+int reference_all(const struct eo_launch *l, struct eo_error *err)
+{
+    return search(l, false, err);
+}
+
+static struct element running_total(enum eo_dtype dtype, const struct exact_sum *total, uint64_t bits)
+{
+    return eo_dtype_kind(dtype) == EO_KIND_FLOAT ? element_float(value_of(total)) : integer_of(dtype, bits);
+}
+
+int reference_cumulative_sum(const struct eo_launch *l, struct eo_error *err)
+{
+    struct fold f;
+    enum eo_dtype dtype = l->node->in[0]->dtype;
+    bool exclusive = eo_attr_int(l->node->op, l->node->attrs, "exclusive") != 0;
+    bool reverse = eo_attr_int(l->node->op, l->node->attrs, "reverse") != 0;
+    int rc = fold_axis(l, &f, err);
+    if (rc != EO_OK)
+        return rc;
+    int64_t n = f.inner.count, stride = f.inner.stride[0][0];
+    for (; walk_more(&f.outer); walk_next(&f.outer)) {
+        struct exact_sum total = {0, 0};
+        uint64_t bits = 0;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t at = f.outer.offset[0] + (reverse ? n - 1 - i : i) * stride;
+            struct element e = element_get(l->in[0], dtype, at);
+            if (exclusive)
+                element_set(l->out[0], dtype, at, running_total(dtype, &total, bits));
+            if (e.kind == EO_KIND_FLOAT)
+                add_term(&total, e.v.f);
+            else
+                bits += bits_of(e);
+            if (!exclusive)
+                element_set(l->out[0], dtype, at, running_total(dtype, &total, bits));
+        }
     }
     return EO_OK;
 }
@@ -140,13 +250,21 @@ static bool is_better(struct element a, struct element b, bool largest)
     return largest ? b.v.u > a.v.u : b.v.u < a.v.u;
 }
 
-static int64_t best_of(const void *x, enum eo_dtype dtype, struct fold *f, bool largest, struct element *out_best)
+/* Neither is better, and no NaN stands against a number. */
+static bool is_tie(struct element a, struct element b)
+{
+    return !is_better(a, b, true) && !is_better(b, a, true) &&
+           (a.kind != EO_KIND_FLOAT || isnan(a.v.f) == isnan(b.v.f));
+}
+
+static int64_t best_of(const void *x, enum eo_dtype dtype, struct fold *f, bool largest, bool last,
+                       struct element *out_best)
 {
     int64_t at = 0;
     struct element best = element_get(x, dtype, f->outer.offset[0]);
     for (walk_rewind(&f->inner); walk_more(&f->inner); walk_next(&f->inner)) {
         struct element e = element_get(x, dtype, fold_at(f));
-        if (is_better(best, e, largest)) {
+        if (is_better(best, e, largest) || (last && is_tie(best, e))) {
             best = e;
             at = f->inner.linear;
         }
@@ -164,7 +282,7 @@ static int extreme(const struct eo_launch *l, bool largest, struct eo_error *err
         return rc;
     for (; walk_more(&f.outer); walk_next(&f.outer)) {
         struct element best;
-        best_of(l->in[0], dtype, &f, largest, &best);
+        best_of(l->in[0], dtype, &f, largest, false, &best);
         element_set(l->out[0], dtype, f.outer.linear, best);
     }
     return EO_OK;
@@ -173,12 +291,13 @@ static int extreme(const struct eo_launch *l, bool largest, struct eo_error *err
 static int arg_extreme(const struct eo_launch *l, bool largest, struct eo_error *err)
 {
     struct fold f;
+    bool last = eo_attr_int(l->node->op, l->node->attrs, "last") != 0;
     int rc = fold_axis(l, &f, err);
     if (rc != EO_OK)
         return rc;
     for (; walk_more(&f.outer); walk_next(&f.outer)) {
         struct element best;
-        int64_t at = best_of(l->in[0], l->node->in[0]->dtype, &f, largest, &best);
+        int64_t at = best_of(l->in[0], l->node->in[0]->dtype, &f, largest, last, &best);
         element_set(l->out[0], EO_INT64, f.outer.linear, element_signed(at));
     }
     return EO_OK;
@@ -210,7 +329,7 @@ static double row_statistics(const void *x, enum eo_dtype dtype, struct fold *f,
 {
     struct element best;
     double total = 0;
-    best_of(x, dtype, f, true, &best);
+    best_of(x, dtype, f, true, false, &best);
     for (walk_rewind(&f->inner); walk_more(&f->inner); walk_next(&f->inner))
         total += exp(element_get_float(x, dtype, fold_at(f)) - best.v.f);
     *out_largest = best.v.f;

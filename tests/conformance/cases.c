@@ -1,6 +1,7 @@
 #include "tests/conformance/cases.h"
 
 #include "proto/base/text.h"
+#include "proto/einsum.h"
 #include "proto/philox.h"
 #include "proto/shape_rules.h"
 #include "proto/shape_rules_window.h"
@@ -179,6 +180,10 @@ static double ordinary_float(enum eo_op op, int input, double u)
     case EO_OP_SIGMOID:
     case EO_OP_SOFTPLUS:
         return u < 0.2 ? (u - 0.1) * 1e-3 : 18 * (u - 0.6) / 0.4;
+    case EO_OP_LOG_SUM:
+        return 0.5 + u;
+    case EO_OP_PROD:
+        return u < 0.5 ? -exp(u - 0.25) : exp(u - 0.75); /* products of any number stay in range */
     case EO_OP_POWER:
         return input == 0 ? 0.1 + 9.9 * u : 6 * u - 3;
     case EO_OP_EQUAL:
@@ -262,11 +267,13 @@ static void fill_values(struct run *r, int input, enum fill fill, uint64_t seed)
         int which = (int)((input == 0 ? i : i / 19 + i * input) % 1000);
         if (fill != FILL_SPECIAL || (i % 5 == 4 && n > 200))
             continue;
-        if (eo_dtype_kind(dtype) == EO_KIND_FLOAT)
-            set_element(dtype, r->in_data[input], i,
-                        special_float(dtype, which, (r->op->flags & EO_OPF_REDUCTION) != 0));
-        else
+        if (eo_dtype_kind(dtype) == EO_KIND_FLOAT) {
+            double x = special_float(dtype, which, (r->op->flags & EO_OPF_REDUCTION) != 0);
+            /* The logarithm of a sum that cancels is that of its rounding errors. */
+            set_element(dtype, r->in_data[input], i, r->op->op == EO_OP_LOG_SUM ? fabs(x) : x);
+        } else {
             special_integer(dtype, r->in_data[input], i, which);
+        }
     }
 }
 
@@ -390,12 +397,24 @@ static double data_scale(const struct run *r)
         return scale_of(r, 0) * scale_of(r, 1) + (r->n_in > 2 ? scale_of(r, 2) : 0);
     if (r->op->op == EO_OP_LINEAR)
         return scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
-    if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_MULTI_MARGIN_LOSS)
+    if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_SUM_SQUARE ||
+        r->op->op == EO_OP_MULTI_MARGIN_LOSS)
         return scale_of(r, 0) * scale_of(r, 0);
     if (is_pair_loss(r->op->op)) {
         double sum = scale_of(r, 0) + scale_of(r, 1);
         return sum * sum;
     }
+    if (r->op->op == EO_OP_GEMM)
+        return fabs(eo_attr_float(r->op, &r->attrs, "alpha")) * scale_of(r, 0) * scale_of(r, 1) +
+               (r->n_in > 2 ? fabs(eo_attr_float(r->op, &r->attrs, "beta")) * scale_of(r, 2) : 0);
+    if (r->op->op == EO_OP_DOT || r->op->op == EO_OP_EINSUM) {
+        double scale = 1;
+        for (int i = 0; i < r->n_in; i++)
+            scale *= scale_of(r, i);
+        return scale;
+    }
+    if (r->op->op == EO_OP_PROD || r->op->op == EO_OP_LOG_SUM)
+        return 0; /* nothing cancels */
     return scale_of(r, 0);
 }
 
@@ -441,16 +460,34 @@ static int64_t convolution_reduced(const struct run *r)
     return eo_window_cells(&w) * (r->op->op == EO_OP_CONV ? w.channels : w.out_channels) / w.groups;
 }
 
+/* Terms of one result of an einsum: the product of the sizes that the result has not. */
+static int64_t einsum_terms(const struct run *r)
+{
+    const struct eo_tensor_desc *in[EO_EINSUM_OPERANDS];
+    struct eo_einsum e;
+    struct eo_error err;
+    int64_t n = 1;
+    for (int i = 0; i < r->n_in; i++)
+        in[i] = &r->in[i];
+    ASSERT_OK(eo_einsum_read(r->op, in, r->n_in, &r->attrs, &e, &err));
+    for (int l = 0; l < EO_EINSUM_LABELS; l++)
+        n *= EO_MAX(e.size[l], 1);
+    for (int k = 0; k < e.n_out; k++)
+        n /= EO_MAX(e.size[e.out[k]], 1);
+    return n;
+}
+
 int64_t case_reduced(const struct run *r)
 {
     struct eo_matmul_shape s;
     struct eo_error err;
     switch (r->op->op) {
     case EO_OP_MATMUL:
+    case EO_OP_GEMM:
+    case EO_OP_DOT:
     case EO_OP_LINEAR: {
-        bool is_matmul = r->op->op == EO_OP_MATMUL;
-        bool ta = is_matmul && eo_attr_int(r->op, &r->attrs, "transpose_a");
-        bool tb = is_matmul && eo_attr_int(r->op, &r->attrs, "transpose_b");
+        bool ta = eo_attr_int(r->op, &r->attrs, "transpose_a"); /* 0 where the row has none */
+        bool tb = eo_attr_int(r->op, &r->attrs, "transpose_b");
         ASSERT_OK(eo_matmul_shape(r->op, &r->in[0], &r->in[1], ta, tb, &s, &err));
         return s.k;
     }
@@ -475,6 +512,10 @@ int64_t case_reduced(const struct run *r)
     case EO_OP_CONV_TRANSPOSE:
     case EO_OP_CONV_WEIGHT:
         return convolution_reduced(r);
+    case EO_OP_CUMULATIVE_SUM:
+        return axis_size(r);
+    case EO_OP_EINSUM:
+        return einsum_terms(r);
     default:
         break;
     }

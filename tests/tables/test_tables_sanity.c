@@ -452,6 +452,20 @@ START_TEST(test_wire_ids_are_kept)
         {143, "rmsprop_update"},
         {144, "adagrad_update"},
         {145, "lion_update"},
+        {290, "prod"},
+        {291, "any"},
+        {292, "all"},
+        {293, "std"},
+        {294, "l1_norm"},
+        {295, "l2_norm"},
+        {296, "log_sum_exp"},
+        {297, "sum_square"},
+        {298, "log_sum"},
+        {299, "cumulative_sum"},
+        {320, "gemm"},
+        {321, "dot"},
+        {322, "outer"},
+        {323, "einsum"},
     };
 
     for (size_t i = 0; i < EO_COUNT_OF(given); i++) {

@@ -44,22 +44,28 @@ typedef vector_map_fn vector_map_table[EO_OP_COUNT][EO_DTYPE_LIMIT];
 /* Cast by [from][to]. */
 typedef vector_map_fn vector_cast_table[EO_DTYPE_LIMIT][EO_DTYPE_LIMIT];
 
-/* Reductions of one dtype. Contiguous ones take n elements of x; the columns ones fold one row x into n accumulators.
- * Sums accumulate in float64 or int64 (wide); extremes in the dtype itself, NaN wins. */
+/* Reductions of one dtype; those of bool are bytes that may be any truth. Contiguous ones take n elements of x; the
+ * columns ones fold one row x into n accumulators. Sums and products accumulate in float64 or int64 (wide); extremes in
+ * the dtype itself, NaN wins. Sums of float64 carry their rounding errors along, so that equal terms do not add up
+ * theirs. */
 struct vector_reduce {
     double (*sum)(int64_t n, const void *x);                      /* floats */
     double (*sum_squares)(int64_t n, const void *x, double mean); /* of x - mean; floats */
     int64_t (*sum_integer)(int64_t n, const void *x);             /* integers, wrapping */
+    double (*prod)(int64_t n, const void *x);                     /* floats */
+    int64_t (*prod_integer)(int64_t n, const void *x);            /* integers, wrapping */
     void (*max)(int64_t n, const void *x, void *out);             /* n >= 1 */
     void (*min)(int64_t n, const void *x, void *out);
-    int64_t (*arg_max)(int64_t n, const void *x); /* n >= 1; the first largest or first NaN */
-    int64_t (*arg_min)(int64_t n, const void *x);
+    int64_t (*arg_max)(int64_t n, const void *x, bool last); /* n >= 1; the first, or last, largest or NaN */
+    int64_t (*arg_min)(int64_t n, const void *x, bool last);
     void (*sum_columns)(int64_t n, void *wide, const void *x);
+    void (*sum_columns_exact)(int64_t n, double *wide, double *lost, const void *x); /* float64; what rounding took */
+    void (*prod_columns)(int64_t n, void *wide, const void *x);
     void (*sum_squares_columns)(int64_t n, double *wide, const void *x, const double *mean);
     void (*max_columns)(int64_t n, void *best, const void *x);
     void (*min_columns)(int64_t n, void *best, const void *x);
-    void (*arg_max_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row);
-    void (*arg_min_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row);
+    void (*arg_max_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row, bool last);
+    void (*arg_min_columns)(int64_t n, void *best, int64_t *at, const void *x, int64_t row, bool last);
     /* Rows of softmax: out = (x - shift) * factor for floats, rounded once to the dtype. */
     void (*shift)(int64_t n, void *out, const void *x, double shift);
     void (*scale)(int64_t n, void *out, const void *x, double divisor);

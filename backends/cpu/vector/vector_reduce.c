@@ -3,6 +3,7 @@
  */
 #include "backends/cpu/vector/vector.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LANES = 16, BLOCK = 64 };
@@ -27,7 +28,7 @@ static double fold_lanes(double acc[LANES])
         acc[l] += term;                                                                                                \
     }
 
-#define FLOAT_SUMS(suffix, T)                                                                                          \
+#define FLOAT_SUM(suffix, T)                                                                                           \
     static double sum_##suffix(int64_t n, const void *data)                                                            \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
@@ -39,6 +40,69 @@ static double fold_lanes(double acc[LANES])
         }                                                                                                              \
         SUM_LOOP(n, acc, (double)x[at])                                                                                \
         return fold_lanes(acc);                                                                                        \
+    }
+
+FLOAT_SUM(f32, float)
+
+/* acc += part with the rounding error added to lost (D. Knuth's two-sum). */
+static inline void add_exactly(double *acc, double *lost, double part)
+{
+    double before = *acc, sum = before + part, rest = sum - before;
+    *lost += (before - (sum - rest)) + (part - rest);
+    *acc = sum;
+}
+
+/* GROUP terms are added up plainly, then exactly: a chunk of equal terms is within an ulp or two. */
+static double sum_f64(int64_t n, const void *data)
+{
+    enum { GROUP = 8 };
+    const double *x = data;
+    double acc[LANES] = {0}, lost[LANES] = {0}, part[LANES];
+    int64_t first = 0;
+    for (; first + (int64_t)GROUP * LANES <= n; first += (int64_t)GROUP * LANES) {
+        memcpy(part, x + first, sizeof part);
+        for (int i = 1; i < GROUP; i++)
+            for (int l = 0; l < LANES; l++)
+                part[l] += x[first + i * LANES + l];
+        for (int l = 0; l < LANES; l++)
+            add_exactly(&acc[l], &lost[l], part[l]);
+    }
+    for (int l = 0; first < n; first++, l = (l + 1) % LANES)
+        add_exactly(&acc[l], &lost[l], x[first]);
+    double total = fold_lanes(acc), rest = fold_lanes(lost);
+    /* Behind an infinity the errors are NaN. */
+    return isfinite(total) ? total + rest : total;
+}
+
+static void sum_columns_exact_f64(int64_t n, double *wide, double *lost, const void *data)
+{
+    const double *x = data;
+    VECTOR_FOR(i, n) add_exactly(&wide[i], &lost[i], x[i]);
+}
+
+#define FLOAT_SUMS(suffix, T)                                                                                          \
+    static double prod_##suffix(int64_t n, const void *data)                                                           \
+    {                                                                                                                  \
+        const T *x = data;                                                                                             \
+        double acc[LANES];                                                                                             \
+        for (int l = 0; l < LANES; l++)                                                                                \
+            acc[l] = 1;                                                                                                \
+        int64_t i = 0;                                                                                                 \
+        for (; i + LANES <= n; i += LANES)                                                                             \
+            for (int l = 0; l < LANES; l++)                                                                            \
+                acc[l] *= (double)x[i + l];                                                                            \
+        for (int l = 0; i < n; i++, l++)                                                                               \
+            acc[l] *= (double)x[i];                                                                                    \
+        for (int width = LANES / 2; width > 0; width /= 2)                                                             \
+            for (int l = 0; l < width; l++)                                                                            \
+                acc[l] *= acc[l + width];                                                                              \
+        return acc[0];                                                                                                 \
+    }                                                                                                                  \
+    static void prod_columns_##suffix(int64_t n, void *wide, const void *data)                                         \
+    {                                                                                                                  \
+        const T *x = data;                                                                                             \
+        double *acc = wide;                                                                                            \
+        VECTOR_FOR(i, n) acc[i] *= (double)x[i];                                                                       \
     }                                                                                                                  \
     static double sum_squares_##suffix(int64_t n, const void *data, double mean)                                       \
     {                                                                                                                  \
@@ -78,24 +142,33 @@ static double fold_lanes(double acc[LANES])
 FLOAT_SUMS(f32, float)
 FLOAT_SUMS(f64, double)
 
-#define INTEGER_SUMS(suffix, T)                                                                                        \
-    static int64_t sum_##suffix(int64_t n, const void *data)                                                           \
+/* Loops of one operation over integers, in 64 bits. */
+#define INTEGER_FOLDS(name, suffix, T, first, OP)                                                                      \
+    static int64_t name##_##suffix(int64_t n, const void *data)                                                        \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
-        uint64_t total = 0;                                                                                            \
+        uint64_t total = first;                                                                                        \
         for (int64_t i = 0; i < n; i++)                                                                                \
-            total += (uint64_t)x[i];                                                                                   \
+            total = total OP(uint64_t) x[i];                                                                           \
         return (int64_t)total;                                                                                         \
     }                                                                                                                  \
-    static void sum_columns_##suffix(int64_t n, void *wide, const void *data)                                          \
+    static void name##_columns_##suffix(int64_t n, void *wide, const void *data)                                       \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
         uint64_t *acc = wide;                                                                                          \
-        VECTOR_FOR(i, n) acc[i] += (uint64_t)x[i];                                                                     \
+        VECTOR_FOR(i, n) acc[i] = acc[i] OP(uint64_t) x[i];                                                            \
     }
 
-INTEGER_SUMS(i32, int32_t)
-INTEGER_SUMS(i64, int64_t)
+/* clang-format off */
+#define FOR_EACH_INTEGER(X)                                                                                            \
+    X(i8, int8_t) X(i16, int16_t) X(i32, int32_t) X(i64, int64_t)                                                      \
+    X(u8, uint8_t) X(u16, uint16_t) X(u32, uint32_t) X(u64, uint64_t)
+/* clang-format on */
+#define BOTH_FOLDS(suffix, T)                                                                                          \
+    INTEGER_FOLDS(sum, suffix, T, 0, +)                                                                                \
+    INTEGER_FOLDS(prod, suffix, T, 1, *)
+
+FOR_EACH_INTEGER(BOTH_FOLDS)
 
 /* a stays where it is at least as good as b or NaN; integers are never NaN and the compiler sees it. */
 #define LARGER(a, b) ((a) >= (b) || (a) != (a) ? (a) : (b))
@@ -130,13 +203,19 @@ INTEGER_SUMS(i64, int64_t)
     }                                                                                                                  \
     /* The extreme itself is found with vectors; then the first element that equals it, or is NaN as it is. Blocks     \
      * without it are passed over. */                                                                                  \
-    static int64_t arg_##name##_##suffix(int64_t n, const void *data)                                                  \
+    static int64_t arg_##name##_##suffix(int64_t n, const void *data, bool last)                                       \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
         T best;                                                                                                        \
         name##_##suffix(n, data, &best);                                                                               \
         const int nan = best != best;                                                                                  \
         int64_t i = 0;                                                                                                 \
+        if (last) {                                                                                                    \
+            i = n - 1;                                                                                                 \
+            while (nan ? x[i] == x[i] : x[i] != best)                                                                  \
+                i--;                                                                                                   \
+            return i;                                                                                                  \
+        }                                                                                                              \
         for (; i + BLOCK <= n; i += BLOCK) {                                                                           \
             int found = 0;                                                                                             \
             for (int l = 0; l < BLOCK; l++)                                                                            \
@@ -148,17 +227,18 @@ INTEGER_SUMS(i64, int64_t)
             i++;                                                                                                       \
         return i;                                                                                                      \
     }                                                                                                                  \
-    static void arg_##name##_columns_##suffix(int64_t n, void *best, int64_t *at, const void *data, int64_t row)       \
+    static void arg_##name##_columns_##suffix(int64_t n, void *best, int64_t *at, const void *data, int64_t row,       \
+                                              bool last)                                                               \
     {                                                                                                                  \
         const T *x = data;                                                                                             \
         T *acc = best;                                                                                                 \
         VECTOR_FOR(i, n)                                                                                               \
         {                                                                                                              \
             const T a = acc[i], b = BEST(a, x[i]);                                                                     \
-            /* Equal elements do not replace; a NaN replaces what is none. */                                          \
-            const int keep = a == b || a != a;                                                                         \
+            /* Equal elements replace when the last one is asked for; a NaN replaces what is none. */                  \
+            const int keep = a == b || a != a, tie = a == x[i] || (a != a && x[i] != x[i]);                            \
             acc[i] = b;                                                                                                \
-            at[i] = keep ? at[i] : row;                                                                                \
+            at[i] = keep && !(last && tie) ? at[i] : row;                                                              \
         }                                                                                                              \
     }
 
@@ -168,27 +248,34 @@ INTEGER_SUMS(i64, int64_t)
 
 ALL_EXTREMES(f32, float)
 ALL_EXTREMES(f64, double)
-ALL_EXTREMES(i32, int32_t)
-ALL_EXTREMES(i64, int64_t)
+FOR_EACH_INTEGER(ALL_EXTREMES)
 
 #define ORDER(suffix)                                                                                                  \
     .max = max_##suffix, .min = min_##suffix, .arg_max = arg_max_##suffix, .arg_min = arg_min_##suffix,                \
-    .sum_columns = sum_columns_##suffix, .max_columns = max_columns_##suffix, .min_columns = min_columns_##suffix,     \
-    .arg_max_columns = arg_max_columns_##suffix, .arg_min_columns = arg_min_columns_##suffix
-#define FLOATS(suffix)                                                                                                 \
+    .sum_columns = sum_columns_##suffix, .prod_columns = prod_columns_##suffix, .max_columns = max_columns_##suffix,   \
+    .min_columns = min_columns_##suffix, .arg_max_columns = arg_max_columns_##suffix,                                  \
+    .arg_min_columns = arg_min_columns_##suffix
+#define FLOATS(suffix, ...)                                                                                            \
     {                                                                                                                  \
-        ORDER(suffix), .sum = sum_##suffix, .sum_squares = sum_squares_##suffix,                                       \
+        ORDER(suffix), .sum = sum_##suffix, .prod = prod_##suffix, .sum_squares = sum_squares_##suffix,                \
                        .sum_squares_columns = sum_squares_columns_##suffix, .shift = shift_##suffix,                   \
-                       .scale = scale_##suffix                                                                         \
+                       .scale = scale_##suffix, __VA_ARGS__                                                            \
     }
 #define INTEGERS(suffix)                                                                                               \
     {                                                                                                                  \
-        ORDER(suffix), .sum_integer = sum_##suffix                                                                     \
+        ORDER(suffix), .sum_integer = sum_##suffix, .prod_integer = prod_##suffix                                      \
     }
 
 const vector_reduce_table VECTOR_ISA(vector_reduce) = {
-    [EO_FLOAT32] = FLOATS(f32),
-    [EO_FLOAT64] = FLOATS(f64),
+    [EO_FLOAT32] = FLOATS(f32, .sum_columns_exact = NULL),
+    [EO_FLOAT64] = FLOATS(f64, .sum_columns_exact = sum_columns_exact_f64),
+    [EO_INT8] = INTEGERS(i8),
+    [EO_INT16] = INTEGERS(i16),
     [EO_INT32] = INTEGERS(i32),
     [EO_INT64] = INTEGERS(i64),
+    [EO_UINT8] = INTEGERS(u8),
+    [EO_UINT16] = INTEGERS(u16),
+    [EO_UINT32] = INTEGERS(u32),
+    [EO_UINT64] = INTEGERS(u64),
+    [EO_BOOL] = {.max = max_u8, .min = min_u8, .max_columns = max_columns_u8, .min_columns = min_columns_u8},
 };

@@ -1,0 +1,2 @@
+/* Shape rules of quantization. */
+#include "proto/shape_rules.h"
