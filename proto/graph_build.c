@@ -223,6 +223,21 @@ eo_value eo_build_cast(struct eo_builder *b, eo_value x, enum eo_dtype dtype)
     return finish(&d, &x, 1);
 }
 
+eo_value eo_build_clip(struct eo_builder *b, eo_value x, double low, double high)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_CLIP);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(op, &attrs);
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_float(op, &attrs, "low", low, b->err);
+    }
+    if (b->status == EO_OK) {
+        b->status = eo_attrs_set_float(op, &attrs, "high", high, b->err);
+    }
+    return eo_build_op(b, EO_OP_CLIP, &x, 1, &attrs);
+}
+
 eo_value eo_build_sum_to(struct eo_builder *b, eo_value g, eo_value like)
 {
     const struct eo_tensor_desc *from = eo_build_desc(b, g);

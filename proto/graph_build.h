@@ -26,6 +26,7 @@ eo_value eo_build_reshape(struct eo_builder *b, eo_value x, const int64_t *shape
 eo_value eo_build_transpose(struct eo_builder *b, eo_value x, const int64_t *perm, int n_dims);
 eo_value eo_build_expand(struct eo_builder *b, eo_value x, const int64_t *shape, int n_dims);
 eo_value eo_build_cast(struct eo_builder *b, eo_value x, enum eo_dtype dtype);
+eo_value eo_build_clip(struct eo_builder *b, eo_value x, double low, double high);
 /* Sums g down to like's shape: leading axes removed, size-1 axes kept (the gradient of broadcasting). */
 eo_value eo_build_sum_to(struct eo_builder *b, eo_value g, eo_value like);
 const struct eo_tensor_desc *eo_build_desc(const struct eo_builder *b, eo_value v); /* an empty desc after an error */

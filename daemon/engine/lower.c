@@ -35,17 +35,7 @@ eo_value lower_with_int(struct eo_builder *b, enum eo_op op, const eo_value *in,
 
 eo_value lower_clip(struct eo_builder *b, eo_value x, double bound)
 {
-    const struct eo_op_schema *op = eo_op_schema(EO_OP_CLIP);
-    struct eo_attrs attrs;
-
-    eo_attrs_default(op, &attrs);
-    if (b->status == EO_OK) {
-        b->status = eo_attrs_set_float(op, &attrs, "low", -bound, b->err);
-    }
-    if (b->status == EO_OK) {
-        b->status = eo_attrs_set_float(op, &attrs, "high", bound, b->err);
-    }
-    return eo_build_op(b, EO_OP_CLIP, &x, 1, &attrs);
+    return eo_build_clip(b, x, -bound, bound);
 }
 
 static void stick(struct eo_builder *b, int rc)

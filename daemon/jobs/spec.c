@@ -176,6 +176,21 @@ static int read_clip_norm(struct spec_parse *p, const struct yaml_item *v)
     return spec_f64(p, v, "train.clip_norm", DBL_MIN, DBL_MAX, "above 0", &p->spec->clip_norm);
 }
 
+static int read_clip_value(struct spec_parse *p, const struct yaml_item *v)
+{
+    return spec_f64(p, v, "train.clip_value", DBL_MIN, DBL_MAX, "above 0", &p->spec->clip_value);
+}
+
+static int read_accumulate(struct spec_parse *p, const struct yaml_item *v)
+{
+    return spec_i64(p, v, "train.accumulate", 1, 65536, &p->spec->accumulate);
+}
+
+static int read_ema(struct spec_parse *p, const struct yaml_item *v)
+{
+    return spec_f64(p, v, "train.ema", DBL_MIN, 1 - DBL_EPSILON / 2, "between 0 and 1", &p->spec->ema);
+}
+
 static int read_every_epochs(struct spec_parse *p, const struct yaml_item *v)
 {
     return spec_i64(p, v, "checkpoint.every_epochs", 0, 1000000, &p->spec->checkpoint_every_epochs);
@@ -209,6 +224,9 @@ static int read_train(struct spec_parse *p, const struct yaml_item *v)
         {.name = "max_steps", .read = read_max_steps},
         {.name = "seed", .read = read_seed},
         {.name = "clip_norm", .read = read_clip_norm},
+        {.name = "clip_value", .read = read_clip_value},
+        {.name = "accumulate", .read = read_accumulate},
+        {.name = "ema", .read = read_ema},
         {.name = "checkpoint", .read = read_checkpoint},
     };
     int status = spec_map(p, v, "train", keys, (int)EO_COUNT_OF(keys));
@@ -278,6 +296,7 @@ static struct job_spec *new_spec(const char *file_name)
     s->model->dtype = EO_FLOAT32;
     s->batch = 32;
     s->shuffle = true;
+    s->accumulate = 1;
     s->checkpoint_keep = 2;
     eo_copy_text(s->device, sizeof(s->device), "auto");
     default_name(s, file_name);

@@ -61,6 +61,9 @@ struct job_spec {
     int64_t max_steps; /* 0 = by epochs */
     uint64_t seed;
     double clip_norm;                /* 0 = none */
+    double clip_value;               /* 0 = none */
+    int64_t accumulate;              /* parts that a batch is computed in; 1 = at once */
+    double ema;                      /* decay of the running average of the parameters; 0 = none */
     int64_t checkpoint_every_epochs; /* 0 = at the end only */
     int checkpoint_keep;             /* default 2 */
     char device[32];                 /* "auto", "cpu", "reference", ... */

@@ -243,6 +243,15 @@ static void put_train(struct writer *w, const struct job_spec *s)
     if (s->clip_norm != 0) {
         eo_json_kv_f64(&j, "clip_norm", s->clip_norm);
     }
+    if (s->clip_value != 0) {
+        eo_json_kv_f64(&j, "clip_value", s->clip_value);
+    }
+    if (s->accumulate != 1) {
+        eo_json_kv_i64(&j, "accumulate", s->accumulate);
+    }
+    if (s->ema != 0) {
+        eo_json_kv_f64(&j, "ema", s->ema);
+    }
     if (w->everything) {
         eo_json_key(&j, "checkpoint");
         eo_json_begin_object(&j);

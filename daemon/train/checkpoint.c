@@ -65,16 +65,14 @@ static int join(char *out, const char *folder, const char *name, struct eo_error
 /* ---- saving ---- */
 
 /* Names "velocity/0.weight": slot and parameter. */
-static int slot_tensors(struct train_step *s, const struct checkpoint_identity *id, struct safetensors_tensor *out,
-                        char (*names)[128])
+static int slot_tensors(struct train_step *s, struct safetensors_tensor *out, char (*names)[128])
 {
-    const struct optimizer_config *config = &id->spec->optimizer;
     int n = 0;
 
-    for (int slot = 0; step_optimizer_state(s, slot) != NULL; slot++) {
-        params_tensors(s, step_optimizer_state(s, slot), out + n);
+    for (int slot = 0; step_slot(s, slot) != NULL; slot++) {
+        params_tensors(s, step_slot(s, slot), out + n);
         for (uint32_t i = 0; i < step_n_params(s); i++, n++) {
-            snprintf(names[n], sizeof(names[n]), "%s/%s", optimizer_slot_name(config, slot), out[n].name);
+            snprintf(names[n], sizeof(names[n]), "%s/%s", step_slot_name(s, slot), out[n].name);
             out[n].name = names[n];
         }
     }
@@ -124,7 +122,7 @@ static int save_state(const char *path, struct train_step *s, const struct check
                       const struct checkpoint_position *at, const struct history *h, struct manifest_file *out,
                       struct eo_error *err)
 {
-    size_t most = (size_t)step_n_params(s) * OPTIMIZER_MAX_SLOTS + 3;
+    size_t most = (size_t)step_n_params(s) * STEP_MAX_SLOTS + 3;
     struct safetensors_tensor *tensors = calloc(most, sizeof(*tensors));
     char(*names)[128] = calloc(most, sizeof(*names));
     struct state_metadata *meta = malloc(sizeof(*meta));
@@ -134,7 +132,7 @@ static int save_state(const char *path, struct train_step *s, const struct check
     if (tensors == NULL || names == NULL || meta == NULL) {
         status = no_memory(err);
     } else {
-        int n = slot_tensors(s, id, tensors, names);
+        int n = slot_tensors(s, tensors, names);
 
         tensors[n++] =
             (struct safetensors_tensor){.name = "history",
@@ -363,15 +361,14 @@ static int read_flat(const struct safetensors *f, const struct train_step *s, co
     return EO_OK;
 }
 
-static int read_slots(const struct safetensors *f, struct train_step *s, const struct checkpoint_identity *id,
-                      bool store, struct eo_error *err)
+static int read_slots(const struct safetensors *f, struct train_step *s, bool store, struct eo_error *err)
 {
-    for (int slot = 0; step_optimizer_state(s, slot) != NULL; slot++) {
+    for (int slot = 0; step_slot(s, slot) != NULL; slot++) {
         char prefix[32];
         int status;
 
-        snprintf(prefix, sizeof(prefix), "%s/", optimizer_slot_name(&id->spec->optimizer, slot));
-        status = read_flat(f, s, prefix, store ? step_optimizer_state(s, slot) : NULL, err);
+        snprintf(prefix, sizeof(prefix), "%s/", step_slot_name(s, slot));
+        status = read_flat(f, s, prefix, store ? step_slot(s, slot) : NULL, err);
         if (status != EO_OK) {
             return status;
         }
@@ -512,14 +509,14 @@ static int load_opened(const char *path, const struct opened *o, struct train_st
         status = read_flat(&o->model, s, "", NULL, err);
     }
     if (status == EO_OK) {
-        status = read_slots(&o->state, s, id, false, err);
+        status = read_slots(&o->state, s, false, err);
     }
     /* All is there and as it should be: only now is anything changed. */
     if (status == EO_OK) {
         status = read_flat(&o->model, s, "", step_params(s), err);
     }
     if (status == EO_OK) {
-        status = read_slots(&o->state, s, id, true, err);
+        status = read_slots(&o->state, s, true, err);
     }
     if (status != EO_OK) {
         free(history.values);

@@ -82,8 +82,8 @@ bool params_finite(struct train_step *s)
     enum eo_dtype dtype = (enum eo_dtype)step_layout(s, 0)->desc.dtype;
     bool finite = all_finite(step_params(s), step_flat_bytes(s), dtype);
 
-    for (int i = 0; finite && step_optimizer_state(s, i) != NULL; i++) {
-        finite = all_finite(step_optimizer_state(s, i), step_flat_bytes(s), dtype);
+    for (int i = 0; finite && step_slot(s, i) != NULL; i++) {
+        finite = all_finite(step_slot(s, i), step_flat_bytes(s), dtype);
     }
     return finite;
 }

@@ -6,6 +6,7 @@
 #include "proto/philox.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +32,8 @@ struct train_step {
     struct eo_device *dev;
     struct step_layout_entry *layout;
     struct region regions[STEP_BUFFERS];
-    struct step_plan compute[STEP_MAX_PLANS], evaluate[STEP_MAX_PLANS];
-    int next_compute, next_evaluate; /* which one goes next when all are taken */
+    struct step_plan plans[STEP_PASSES][STEP_MAX_PLANS];
+    int next_plan[STEP_PASSES]; /* which one goes next when all are taken */
     struct plan *commit, *update;
     uint64_t x_row_bytes, y_row_bytes, pred_row_bytes;
     char fallbacks[256];
@@ -144,6 +145,9 @@ static int init_params(struct train_step *s, struct eo_error *err)
         status = model_init_param(&params[i], s->config.seed, (char *)step_params(s) + s->layout[i].offset, err);
     }
     free(params);
+    if (status == EO_OK && s->shape.ema) { /* the average begins where the parameters do */
+        memcpy(s->regions[STEP_SLOTS + step_graph_slots(&s->shape) - 1].host, step_params(s), step_flat_bytes(s));
+    }
     return status;
 }
 
@@ -166,9 +170,9 @@ static int accept_plan(struct train_step *s, struct plan *p, struct eo_error *er
     return executor_reserve(s->x, p, err);
 }
 
-static struct step_plan *find_plan(struct train_step *s, int64_t n_rows, bool evaluation)
+static struct step_plan *find_plan(struct train_step *s, int64_t n_rows, enum step_pass pass)
 {
-    struct step_plan *plans = evaluation ? s->evaluate : s->compute;
+    struct step_plan *plans = s->plans[pass];
 
     for (int i = 0; i < STEP_MAX_PLANS; i++) {
         if (plans[i].plan != NULL && plans[i].n_rows == n_rows) {
@@ -179,11 +183,10 @@ static struct step_plan *find_plan(struct train_step *s, int64_t n_rows, bool ev
 }
 
 /* A place for one more plan; when all are taken, the one that came first goes. */
-static struct step_plan *free_slot(struct train_step *s, bool evaluation)
+static struct step_plan *free_slot(struct train_step *s, enum step_pass pass)
 {
-    struct step_plan *plans = evaluation ? s->evaluate : s->compute;
-    int *next = evaluation ? &s->next_evaluate : &s->next_compute;
-    struct step_plan *slot = &plans[*next];
+    int *next = &s->next_plan[pass];
+    struct step_plan *slot = &s->plans[pass][*next];
 
     *next = (*next + 1) % STEP_MAX_PLANS;
     plan_free(slot->plan);
@@ -191,14 +194,14 @@ static struct step_plan *free_slot(struct train_step *s, bool evaluation)
     return slot;
 }
 
-int step_prepare(struct train_step *s, int64_t n_rows, bool evaluation, struct eo_error *err)
+int step_prepare(struct train_step *s, int64_t n_rows, enum step_pass pass, struct eo_error *err)
 {
     struct step_plan *slot;
     struct plan *plan;
     uint64_t x_bytes, y_bytes, pred_bytes;
     int status;
 
-    if (n_rows == 0 || find_plan(s, n_rows, evaluation) != NULL) {
+    if (n_rows == 0 || find_plan(s, n_rows, pass) != NULL) {
         return EO_OK;
     }
     if (!eo_mul_u64(s->x_row_bytes, (uint64_t)n_rows, &x_bytes) ||
@@ -206,12 +209,13 @@ int step_prepare(struct train_step *s, int64_t n_rows, bool evaluation, struct e
         !eo_mul_u64(s->pred_row_bytes, (uint64_t)n_rows, &pred_bytes)) {
         return EO_RAISE(err, EO_E_TOO_LARGE, "a batch of %" PRId64 " rows does not fit in memory", n_rows);
     }
-    status = step_graph_compute(&s->shape, n_rows, evaluation, s->dev, &plan, err);
+    status = step_graph_compute(&s->shape, n_rows, pass, s->dev, &plan, err);
     if (status != EO_OK) {
-        eo_error_push(err, "compiling the %s of %" PRId64 " rows", evaluation ? "evaluation" : "training step", n_rows);
+        eo_error_push(err, "compiling the %s of %" PRId64 " rows",
+                      pass == STEP_EVALUATE ? "evaluation" : "training step", n_rows);
         return status;
     }
-    slot = free_slot(s, evaluation);
+    slot = free_slot(s, pass);
     slot->plan = plan;
     slot->n_rows = n_rows;
     status = accept_plan(s, plan, err);
@@ -221,7 +225,7 @@ int step_prepare(struct train_step *s, int64_t n_rows, bool evaluation, struct e
     if (status == EO_OK) {
         status = region_grow(s, &s->regions[STEP_Y], y_bytes, err);
     }
-    if (status == EO_OK && evaluation) {
+    if (status == EO_OK && pass == STEP_EVALUATE) {
         status = region_grow(s, &s->regions[STEP_PRED], pred_bytes, err);
     }
     return status;
@@ -242,7 +246,7 @@ static int make_buffers(struct train_step *s, struct eo_error *err)
     if (status == EO_OK) {
         status = region_init(s, &s->regions[STEP_GRADS], flat, err);
     }
-    for (int i = 0; i < optimizer_slots(&s->config.optimizer) && status == EO_OK; i++) {
+    for (int i = 0; i < step_graph_slots(&s->shape) && status == EO_OK; i++) {
         status = region_init(s, &s->regions[STEP_SLOTS + i], flat, err);
     }
     if (status == EO_OK) {
@@ -327,6 +331,8 @@ int step_new(const struct step_config *config, struct executor *x, struct train_
                                    .metrics = config->metrics,
                                    .n_metrics = config->n_metrics,
                                    .target_shift = config->target_shift,
+                                   .clip_value = config->clip_value,
+                                   .ema = config->ema > 0,
                                    .fallback = config->fallback};
     status = build(s, err);
     if (status != EO_OK) {
@@ -343,9 +349,10 @@ void step_free(struct train_step *s)
         return;
     }
     wait_for(s, NULL); /* queued work may still use what is freed now */
-    for (int i = 0; i < STEP_MAX_PLANS; i++) {
-        plan_free(s->compute[i].plan);
-        plan_free(s->evaluate[i].plan);
+    for (int pass = 0; pass < STEP_PASSES; pass++) {
+        for (int i = 0; i < STEP_MAX_PLANS; i++) {
+            plan_free(s->plans[pass][i].plan);
+        }
     }
     plan_free(s->commit);
     plan_free(s->update);
@@ -383,9 +390,27 @@ void *step_grads(struct train_step *s)
     return s->regions[STEP_GRADS].host;
 }
 
-void *step_optimizer_state(struct train_step *s, int slot)
+void *step_slot(struct train_step *s, int slot)
 {
-    return slot >= 0 && slot < optimizer_slots(&s->config.optimizer) ? s->regions[STEP_SLOTS + slot].host : NULL;
+    return slot >= 0 && slot < step_graph_slots(&s->shape) ? s->regions[STEP_SLOTS + slot].host : NULL;
+}
+
+const char *step_slot_name(const struct train_step *s, int slot)
+{
+    return slot == optimizer_slots(&s->config.optimizer) ? "ema" : optimizer_slot_name(&s->config.optimizer, slot);
+}
+
+/* The average is the last slot. */
+static struct region *average(struct train_step *s)
+{
+    return s->shape.ema ? &s->regions[STEP_SLOTS + step_graph_slots(&s->shape) - 1] : NULL;
+}
+
+void step_take_average(struct train_step *s)
+{
+    if (s->shape.ema) {
+        memcpy(step_params(s), average(s)->host, step_flat_bytes(s));
+    }
 }
 
 int step_pull(struct train_step *s, struct eo_error *err)
@@ -447,6 +472,12 @@ static int place_feed(struct train_step *s, enum step_buffer which, const void *
     return s->dev->backend->copy_in(s->dev, r->device, data, bytes, err);
 }
 
+/* v in the model's dtype */
+static union step_scalar scalar_of(const struct train_step *s, double v)
+{
+    return s->config.model->dtype == EO_FLOAT64 ? (union step_scalar){.f64 = v} : (union step_scalar){.f32 = (float)v};
+}
+
 static int send_scalars(struct train_step *s, struct eo_error *err)
 {
     return region_to_device(s, &s->regions[STEP_SCALARS], err);
@@ -460,14 +491,14 @@ static int read_results(struct train_step *s, struct eo_error *err)
 }
 
 /* Runs a compute or evaluation plan on a feed of at least one row. */
-static int run_rows(struct train_step *s, const struct step_feed *feed, bool evaluation, struct step_result *out,
+static int run_rows(struct train_step *s, const struct step_feed *feed, enum step_pass pass, struct step_result *out,
                     struct eo_error *err)
 {
     const struct step_results *results = s->regions[STEP_RESULTS].host;
     struct step_scalars *scalars = s->regions[STEP_SCALARS].host;
     uint64_t n = (uint64_t)feed->n_rows;
     void *buffers[STEP_BUFFERS];
-    int status = step_prepare(s, feed->n_rows, evaluation, err);
+    int status = step_prepare(s, feed->n_rows, pass, err);
 
     if (status != EO_OK) {
         return status;
@@ -475,12 +506,11 @@ static int run_rows(struct train_step *s, const struct step_feed *feed, bool eva
     scalars->rng[EO_RNG_SEED] = (int64_t)s->config.seed;
     scalars->rng[EO_RNG_STEP] = feed->step;
     scalars->rng[EO_RNG_ROW_OFFSET] = feed->row_offset;
-    if (s->config.model->dtype == EO_FLOAT64) {
-        scalars->inv_count.f64 = 1.0 / (double)feed->n_global;
-    } else {
-        scalars->inv_count.f32 = (float)(1.0 / (double)feed->n_global);
-    }
+    scalars->inv_count = scalar_of(s, 1.0 / (double)feed->n_global);
     buffers_of(s, buffers);
+    if (pass == STEP_EVALUATE && s->shape.ema) {
+        buffers[STEP_PARAMS] = average(s)->device;
+    }
     status = send_scalars(s, err);
     if (status == EO_OK) {
         status = place_feed(s, STEP_X, feed->x, n * s->x_row_bytes, &buffers[STEP_X], err);
@@ -489,7 +519,7 @@ static int run_rows(struct train_step *s, const struct step_feed *feed, bool eva
         status = place_feed(s, STEP_Y, feed->y, n * s->y_row_bytes, &buffers[STEP_Y], err);
     }
     if (status == EO_OK) {
-        status = executor_run(s->x, find_plan(s, feed->n_rows, evaluation)->plan, buffers, NULL, err);
+        status = executor_run(s->x, find_plan(s, feed->n_rows, pass)->plan, buffers, NULL, err);
     }
     if (status == EO_OK) {
         status = read_results(s, err);
@@ -505,7 +535,10 @@ int step_compute(struct train_step *s, const struct step_feed *feed, struct step
 {
     *out = (struct step_result){0};
     if (feed->n_rows > 0) {
-        return run_rows(s, feed, false, out, err);
+        return run_rows(s, feed, feed->accumulate ? STEP_ACCUMULATE : STEP_TRAIN, out, err);
+    }
+    if (feed->accumulate) {
+        return EO_OK;
     }
     memset(step_grads(s), 0, step_flat_bytes(s));
     return step_push_grads(s, err);
@@ -521,7 +554,7 @@ int step_evaluate(struct train_step *s, const struct step_feed *feed, struct ste
     if (feed->n_rows == 0) {
         return EO_OK;
     }
-    status = run_rows(s, feed, true, out, err);
+    status = run_rows(s, feed, STEP_EVALUATE, out, err);
     if (status == EO_OK && out_pred != NULL && s->dev->info.host_memory) {
         memcpy(out_pred, s->regions[STEP_PRED].device, bytes);
     } else if (status == EO_OK && out_pred != NULL) {
@@ -542,7 +575,9 @@ int step_commit(struct train_step *s, double *out_sum_squares, struct eo_error *
         status = read_results(s, err);
     }
     if (status == EO_OK) {
-        *out_sum_squares = results->sum_squares;
+        bool clipped = s->config.clip_value > 0 && isfinite(results->sum_squares);
+
+        *out_sum_squares = clipped ? results->clipped_squares : results->sum_squares;
     }
     return status;
 }
@@ -553,7 +588,11 @@ int step_update(struct train_step *s, double lr, double grad_scale, int64_t t, s
     void *buffers[STEP_BUFFERS];
     int status;
 
+    /* Early averages follow quickly: they would hold on to the random beginning. */
+    double decay = EO_MIN(s->config.ema, (1 + (double)t) / (10 + (double)t));
+
     optimizer_scalars(&s->config.optimizer, lr, grad_scale, t, scalars->optimizer);
+    scalars->ema = scalar_of(s, 1 - decay);
     buffers_of(s, buffers);
     status = send_scalars(s, err);
     return status == EO_OK ? executor_run(s->x, s->update, buffers, NULL, err) : status;

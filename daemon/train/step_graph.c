@@ -5,6 +5,7 @@
 #include "proto/philox.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* A graph being written, with the places of what goes in and out. */
@@ -18,7 +19,7 @@ struct draft {
 
 static int draft_init(struct draft *d, const struct step_shape *s, struct eo_error *err)
 {
-    size_t most = (size_t)s->n_params + OPTIMIZER_MAX_SLOTS + STEP_MAX_METRIC_SUMS + 8;
+    size_t most = 2 * (size_t)s->n_params + STEP_MAX_SLOTS + STEP_MAX_METRIC_SUMS + 8;
 
     *d = (struct draft){.shape = s, .graph = eo_graph_new()};
     d->inputs = calloc(most, sizeof(*d->inputs));
@@ -93,8 +94,18 @@ static void put_sums(struct draft *d, eo_value output, eo_value targets, eo_valu
     d->graph->label = NULL;
 }
 
+/* What is there already, for parts of a step that add to it. */
+static eo_value add_to_gradient(struct draft *d, int i, eo_value grad)
+{
+    const struct step_layout_entry *e = &d->shape->layout[i];
+    char name[STEP_NAME + 8];
+
+    snprintf(name, sizeof(name), "grad of %s", e->name);
+    return eo_build_binary(&d->b, EO_OP_ADD, put_input(d, name, &e->desc, STEP_GRADS, e->offset), grad);
+}
+
 /* The gradient of sum(losses) / global batch: each row's loss is seeded with 1 / global batch. */
-static int put_gradients(struct draft *d, eo_value losses, const eo_value *params, eo_value *grads,
+static int put_gradients(struct draft *d, eo_value losses, const eo_value *params, eo_value *grads, bool accumulate,
                          struct eo_error *err)
 {
     const struct step_shape *s = d->shape;
@@ -108,12 +119,15 @@ static int put_gradients(struct draft *d, eo_value losses, const eo_value *param
         status = autodiff_gradients(d->graph, losses, seed, params, s->n_params, grads, err);
     }
     for (int i = 0; i < s->n_params && status == EO_OK; i++) {
-        put_output(d, grads[i], STEP_GRADS, s->layout[i].offset);
+        eo_value grad = accumulate ? add_to_gradient(d, i, grads[i]) : grads[i];
+
+        put_output(d, grad, STEP_GRADS, s->layout[i].offset);
+        status = d->b.status;
     }
     return status;
 }
 
-static int write_compute(struct draft *d, int64_t n_rows, bool evaluation, eo_value *values, struct eo_error *err)
+static int write_compute(struct draft *d, int64_t n_rows, enum step_pass pass, eo_value *values, struct eo_error *err)
 {
     const struct step_shape *s = d->shape;
     struct eo_tensor_desc x_desc = s->model->input, y_desc;
@@ -128,7 +142,7 @@ static int write_compute(struct draft *d, int64_t n_rows, bool evaluation, eo_va
     x_desc.shape[0] = y_desc.shape[0] = n_rows;
     x = put_input(d, "x", &x_desc, STEP_X, 0);
     y = put_input(d, "y", &y_desc, STEP_Y, 0);
-    if (!evaluation) {
+    if (pass != STEP_EVALUATE) {
         rng = put_input(d, "rng", &rng_desc, STEP_SCALARS, offsetof(struct step_scalars, rng));
     }
     for (int i = 0; i < s->n_params; i++) {
@@ -137,15 +151,15 @@ static int write_compute(struct draft *d, int64_t n_rows, bool evaluation, eo_va
     output = model_forward(s->model, &d->b, x, params, rng);
     losses = model_losses(s->model, &d->b, output, y);
     put_sums(d, output, y, losses);
-    if (evaluation) {
+    if (pass == STEP_EVALUATE) {
         put_output(d, output, STEP_PRED, 0);
     } else if (d->b.status == EO_OK) {
-        return put_gradients(d, losses, params, grads, err);
+        return put_gradients(d, losses, params, grads, pass == STEP_ACCUMULATE, err);
     }
     return d->b.status;
 }
 
-int step_graph_compute(const struct step_shape *s, int64_t n_rows, bool evaluation, struct eo_device *dev,
+int step_graph_compute(const struct step_shape *s, int64_t n_rows, enum step_pass pass, struct eo_device *dev,
                        struct plan **out, struct eo_error *err)
 {
     eo_value *values = calloc((size_t)s->n_params * 2, sizeof(*values));
@@ -156,7 +170,7 @@ int step_graph_compute(const struct step_shape *s, int64_t n_rows, bool evaluati
         status = EO_RAISE(err, EO_E_NO_MEMORY, "no memory for the graph of a training step");
     }
     if (status == EO_OK) {
-        status = write_compute(&d, n_rows, evaluation, values, err);
+        status = write_compute(&d, n_rows, pass, values, err);
     }
     if (status == EO_OK) {
         status = compile(&d, dev, out, err);
@@ -173,6 +187,16 @@ static struct eo_tensor_desc flat_desc(const struct step_shape *s)
     return (struct eo_tensor_desc){.dtype = (uint8_t)s->model->dtype, .n_dims = 1, .shape = {s->flat_elements}};
 }
 
+/* Gradients limited to +- clip_value, in place, and their norm. */
+static void put_clipped(struct draft *d, eo_value grads)
+{
+    eo_value clipped = eo_build_clip(&d->b, grads, -d->shape->clip_value, d->shape->clip_value);
+
+    put_output(d, clipped, STEP_GRADS, 0);
+    put_output(d, eo_build_unary(&d->b, EO_OP_SUM_SQUARES, clipped), STEP_RESULTS,
+               offsetof(struct step_results, clipped_squares));
+}
+
 int step_graph_commit(const struct step_shape *s, struct eo_device *dev, struct plan **out, struct eo_error *err)
 {
     const struct eo_tensor_desc flat = flat_desc(s);
@@ -184,10 +208,31 @@ int step_graph_commit(const struct step_shape *s, struct eo_device *dev, struct 
 
         put_output(&d, eo_build_unary(&d.b, EO_OP_SUM_SQUARES, grads), STEP_RESULTS,
                    offsetof(struct step_results, sum_squares));
+        if (s->clip_value > 0) {
+            put_clipped(&d, grads);
+        }
         status = compile(&d, dev, out, err);
     }
     draft_fini(&d);
     return status;
+}
+
+int step_graph_slots(const struct step_shape *s)
+{
+    return optimizer_slots(s->optimizer) + (s->ema ? 1 : 0);
+}
+
+/* average + ema (params - average), ema near 0 */
+static void put_average(struct draft *d, eo_value params, const struct eo_tensor_desc *flat)
+{
+    const struct eo_tensor_desc scalar = {.dtype = flat->dtype};
+    uint32_t buffer = STEP_SLOTS + (uint32_t)step_graph_slots(d->shape) - 1;
+    eo_value average = put_input(d, "ema", flat, buffer, 0);
+    eo_value part = put_input(d, "ema_part", &scalar, STEP_SCALARS, offsetof(struct step_scalars, ema));
+    eo_value change = eo_build_binary(&d->b, EO_OP_SUBTRACT, params, average);
+
+    change = eo_build_binary(&d->b, EO_OP_MULTIPLY, change, part);
+    put_output(d, eo_build_binary(&d->b, EO_OP_ADD, average, change), buffer, 0);
 }
 
 int step_graph_update(const struct step_shape *s, struct eo_device *dev, struct plan **out, struct eo_error *err)
@@ -211,6 +256,9 @@ int step_graph_update(const struct step_shape *s, struct eo_device *dev, struct 
         put_output(&d, params, STEP_PARAMS, 0);
         for (int i = 0; i < n_slots; i++) {
             put_output(&d, new_slots[i], STEP_SLOTS + (uint32_t)i, 0);
+        }
+        if (s->ema) {
+            put_average(&d, params, &flat);
         }
         status = compile(&d, dev, out, err);
     }

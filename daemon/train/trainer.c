@@ -65,13 +65,19 @@ static int expect_equal_params(struct trainer *t, const char *what, char out_hex
 
 /* ---- set-up ---- */
 
+static int64_t divide_up(int64_t n, int64_t by)
+{
+    return (n + by - 1) / by;
+}
+
 static int count_steps(struct trainer *t, struct eo_error *err)
 {
     const struct job_spec *s = t->spec;
     int64_t n = t->data.part[DATA_TRAIN].n, by_epochs = INT64_MAX;
 
     t->batch = EO_MIN(s->batch, n);
-    t->eval_batch = EO_MAX(t->batch, EVAL_BATCH);
+    /* Who takes the batch in parts wants less memory: evaluations keep to it. */
+    t->eval_batch = EO_MAX(divide_up(t->batch, s->accumulate), EVAL_BATCH);
     t->steps_per_epoch = (n + t->batch - 1) / t->batch;
     if (s->epochs > 0 && !eo_mul_i64(s->epochs, t->steps_per_epoch, &by_epochs)) {
         return EO_RAISE(err, EO_E_TOO_LARGE, "%" PRId64 " epochs of %" PRId64 " steps are too many", s->epochs,
@@ -81,24 +87,43 @@ static int count_steps(struct trainer *t, struct eo_error *err)
     return EO_OK;
 }
 
+/* Plans for a training batch of n_global rows in its parts. */
+static int prepare_batch(struct trainer *t, int64_t n_global, struct eo_error *err)
+{
+    int64_t offset, first, rows = trainer_share(t, n_global, &offset);
+    int status = EO_OK;
+
+    for (int64_t part = 0; part < t->spec->accumulate && status == EO_OK; part++) {
+        status =
+            step_prepare(t->step, trainer_part(t, rows, part, &first), part == 0 ? STEP_TRAIN : STEP_ACCUMULATE, err);
+    }
+    return status;
+}
+
+static int prepare_evaluation(struct trainer *t, int64_t n_global, struct eo_error *err)
+{
+    int64_t offset;
+
+    return step_prepare(t->step, trainer_share(t, n_global, &offset), STEP_EVALUATE, err);
+}
+
 /* Plans for every number of rows that this rank will see: full and last batches, of training and evaluation. */
 static int prepare_plans(struct trainer *t, struct eo_error *err)
 {
     const struct data_part *train = &t->data.part[DATA_TRAIN];
-    int64_t offset;
-    int status = step_prepare(t->step, trainer_share(t, t->batch, &offset), false, err);
+    int status = prepare_batch(t, t->batch, err);
 
     if (status == EO_OK && train->n % t->batch != 0) {
-        status = step_prepare(t->step, trainer_share(t, train->n % t->batch, &offset), false, err);
+        status = prepare_batch(t, train->n % t->batch, err);
     }
     for (int i = DATA_VALIDATION; i <= DATA_TEST && status == EO_OK; i++) {
         int64_t n = t->data.part[i].n;
 
         if (n >= t->eval_batch) {
-            status = step_prepare(t->step, trainer_share(t, t->eval_batch, &offset), true, err);
+            status = prepare_evaluation(t, t->eval_batch, err);
         }
         if (status == EO_OK && n % t->eval_batch != 0) {
-            status = step_prepare(t->step, trainer_share(t, n % t->eval_batch, &offset), true, err);
+            status = prepare_evaluation(t, n % t->eval_batch, err);
         }
     }
     return status;
@@ -106,8 +131,9 @@ static int prepare_plans(struct trainer *t, struct eo_error *err)
 
 static int make_feeds(struct trainer *t, struct eo_error *err)
 {
-    /* A rank's share of n rows is at most ceil(n / world). */
-    uint64_t rows = (uint64_t)((EO_MAX(t->batch, t->eval_batch) + t->world - 1) / t->world);
+    /* A rank's share of n rows is at most ceil(n / world), a part of that again. */
+    int64_t part = divide_up(divide_up(t->batch, t->world), t->spec->accumulate);
+    uint64_t rows = (uint64_t)EO_MAX(part, divide_up(t->eval_batch, t->world));
     uint64_t x_row = (uint64_t)t->data.features * eo_dtype_size(t->data.dtype), x_bytes;
     uint64_t y_bytes = rows * eo_dtype_size((enum eo_dtype)t->data.target.dtype);
 
@@ -159,6 +185,8 @@ static int make_step(struct trainer *t, struct eo_error *err)
         .metrics = t->spec->metrics,
         .n_metrics = t->spec->n_metrics,
         .target_shift = t->data.target_shift,
+        .clip_value = t->spec->clip_value,
+        .ema = t->spec->ema,
     };
 
     t->n_sums = 1;
@@ -270,8 +298,8 @@ static int share_state(struct trainer *t, struct eo_error *err)
     struct process_group *g = t->config->group;
     int status = process_group_broadcast(g, step_params(t->step), step_flat_bytes(t->step), 0, err);
 
-    for (int i = 0; step_optimizer_state(t->step, i) != NULL && status == EO_OK; i++) {
-        status = process_group_broadcast(g, step_optimizer_state(t->step, i), step_flat_bytes(t->step), 0, err);
+    for (int i = 0; step_slot(t->step, i) != NULL && status == EO_OK; i++) {
+        status = process_group_broadcast(g, step_slot(t->step, i), step_flat_bytes(t->step), 0, err);
     }
     return status;
 }
@@ -519,6 +547,15 @@ static int train(struct trainer *t, enum trainer_stop *out_stop, struct eo_error
     return status;
 }
 
+/* The result is the average; the checkpoint that was just written has both. */
+static int take_average(struct trainer *t, struct eo_error *err)
+{
+    int status = step_pull(t->step, err);
+
+    step_take_average(t->step);
+    return status == EO_OK ? step_push(t->step, err) : status;
+}
+
 static int finish(struct trainer *t, enum trainer_stop stop, struct trainer_result *out, struct eo_error *err)
 {
     char path[PATH_MAX];
@@ -526,6 +563,9 @@ static int finish(struct trainer *t, enum trainer_stop stop, struct trainer_resu
 
     if (status == EO_OK && stop == STOP_NONE) {
         status = restore_best(t, err);
+    }
+    if (status == EO_OK && t->spec->ema > 0) {
+        status = take_average(t, err);
     }
     if (status == EO_OK && stop == STOP_NONE && t->data.part[DATA_TEST].rows != NULL) {
         status = trainer_evaluate(t, DATA_TEST, err);

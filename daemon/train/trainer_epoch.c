@@ -14,6 +14,12 @@ int64_t trainer_share(const struct trainer *t, int64_t n_global, int64_t *out_fi
     return n_global * (t->rank + 1) / t->world - *out_first;
 }
 
+int64_t trainer_part(const struct trainer *t, int64_t rows, int64_t part, int64_t *out_first)
+{
+    *out_first = rows * part / t->spec->accumulate;
+    return rows * (part + 1) / t->spec->accumulate - *out_first;
+}
+
 static void values_from(const struct trainer *t, const double *sums, int64_t rows, double *out)
 {
     const struct metric_scale scale = {.n_rows = rows,
@@ -126,20 +132,40 @@ static int commit(struct trainer *t, const struct group_vote *v, double sum_squa
     return status;
 }
 
+/* Gradients and sums of this rank's rows of the batch that begins at row `first`, in as many parts as the job asks for:
+ * the sum of the parts is what one pass over all would give, with the memory of one part. */
+static int compute(struct trainer *t, int64_t first, int64_t n_global, struct step_result *out, struct eo_error *err)
+{
+    int64_t offset, begin, rows = trainer_share(t, n_global, &offset);
+    int status = EO_OK;
+
+    *out = (struct step_result){0};
+    for (int64_t part = 0; part < t->spec->accumulate && status == EO_OK; part++) {
+        struct step_feed feed = {
+            .x = t->x, .y = t->y, .n_global = n_global, .step = t->at.step, .accumulate = part > 0};
+        struct step_result result;
+
+        feed.n_rows = trainer_part(t, rows, part, &begin);
+        feed.row_offset = offset + begin;
+        data_gather(&t->data, &t->data.part[DATA_TRAIN], t->order, first + offset + begin, feed.n_rows, t->x, t->y);
+        status = step_compute(t->step, &feed, &result, err);
+        out->loss_sum += result.loss_sum;
+        for (int i = 0; i < STEP_MAX_METRIC_SUMS; i++) {
+            out->metric_sums[i] += result.metric_sums[i];
+        }
+    }
+    return status;
+}
+
 int trainer_step(struct trainer *t, enum trainer_stop *out_stop, struct eo_error *err)
 {
     const struct data_part *train = &t->data.part[DATA_TRAIN];
-    int64_t first = t->at.batch * t->batch, n_global = EO_MIN(t->batch, train->n - first), offset;
-    struct step_feed feed = {.x = t->x, .y = t->y, .n_global = n_global, .step = t->at.step};
+    int64_t first = t->at.batch * t->batch, n_global = EO_MIN(t->batch, train->n - first);
     struct group_vote v = {.n_sums = t->n_sums};
     struct step_result result;
     double sum_squares;
-    int status;
+    int status = compute(t, first, n_global, &result, err);
 
-    feed.n_rows = trainer_share(t, n_global, &offset);
-    feed.row_offset = offset;
-    data_gather(&t->data, train, t->order, first + offset, feed.n_rows, t->x, t->y);
-    status = step_compute(t->step, &feed, &result, err);
     if (status == EO_OK) {
         status = reduce_gradients(t, err);
     }

@@ -56,6 +56,8 @@ int trainer_evaluate(struct trainer *t, enum data_part_kind part, struct eo_erro
 void trainer_running_values(struct trainer *t);
 /* This rank's share [*out_first, *out_first + n) of n_global rows: contiguous, uneven where it must be; returns n. */
 int64_t trainer_share(const struct trainer *t, int64_t n_global, int64_t *out_first);
+/* Part 0..accumulate-1 of this rank's rows, [*out_first, *out_first + n); returns n, which may be 0. */
+int64_t trainer_part(const struct trainer *t, int64_t rows, int64_t part, int64_t *out_first);
 
 /* ---- trainer_report.c ---- */
 

@@ -88,7 +88,8 @@ START_TEST(canonical_is_a_fixed_point)
         "loss: bce_with_logits\nmetrics: [binary_accuracy]\n"
         "optimizer: {sgd: {lr: 1e-3, momentum: 0.9, nesterov: true, weight_decay: 1.0e-4}}\n"
         "data: {train: {csv: \"a b.csv\", target: -1}, test: {csv: c.csv}, scale: {standardize: true}}\n"
-        "train: {max_steps: 7, seed: 9223372036854775807}\nprecision: float64\nschedule: [{warmup: {steps: 5}}, "
+        "train: {max_steps: 7, seed: 9223372036854775807, clip_value: 0.5, accumulate: 4, ema: 0.99}\nprecision: "
+        "float64\nschedule: [{warmup: {steps: 5}}, "
         "plateau]\n"
         "early_stopping: {patience: 3, metric: binary_accuracy, restore_best: false}\n"
         "hosts: [a:1, 'b:2']\ntime_limit: 90m\non_failure: restart\nfinite: skip\nthreads: 2\ndevice: cpu\n",
@@ -110,6 +111,9 @@ START_TEST(canonical_is_a_fixed_point)
         ck_assert_int_eq(again->n_hosts, s->n_hosts);
         ck_assert_mem_eq(&again->optimizer, &s->optimizer, sizeof(s->optimizer));
         ck_assert_int_eq(again->n_schedules, s->n_schedules);
+        ck_assert_int_eq(again->accumulate, s->accumulate);
+        ck_assert_double_eq(again->clip_value, s->clip_value);
+        ck_assert_double_eq(again->ema, s->ema);
         ck_assert_mem_eq(again->schedules, s->schedules, sizeof(s->schedules));
         ck_assert_str_eq(again->early.metric, s->early.metric);
         ck_assert_int_eq(again->early.patience, s->early.patience);
@@ -236,6 +240,9 @@ START_TEST(mistakes_are_told_with_place_value_and_choice)
         {"device: auto", "device: auto\nprecision: bfloat16", "digits.yaml:17:12", "not available in this version",
          "float32"},
         {"device: auto", "device: auto\nprecision: float", "digits.yaml:17:12", "\"float\"", ""},
+        {"seed: 0", "seed: 0, accumulate: 0", "digits.yaml:15:42", "from 1", ""},
+        {"seed: 0", "seed: 0, ema: 1", "digits.yaml:15:35", "between 0 and 1", ""},
+        {"seed: 0", "seed: 0, clip_value: -1", "digits.yaml:15:42", "above 0", ""},
         {"device: auto", "device: auto\nschedule: cosinus", "digits.yaml:17:11", "\"cosinus\"", "cosine"},
         {"device: auto", "device: auto\nschedule: {cosine: {end: 1}}", "digits.yaml:17:21", "no parameter \"end\"", ""},
         {"device: auto", "device: auto\nschedule: {step: {gamma: 2}}", "digits.yaml:17:26", "at most 1", ""},

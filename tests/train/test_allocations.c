@@ -102,9 +102,9 @@ static void run_steps(const char *device, enum optimizer_kind optimizer, int thr
     ASSERT_OK(registry_open(device, &device_config, &dev, why, sizeof(why), &err));
     ASSERT_OK(executor_new(dev, &x, &err));
     ASSERT_OK(step_new(&config, x, &s, &err));
-    ASSERT_OK(step_prepare(s, BATCH, false, &err));
-    ASSERT_OK(step_prepare(s, LAST, false, &err));
-    ASSERT_OK(step_prepare(s, BATCH, true, &err));
+    ASSERT_OK(step_prepare(s, BATCH, STEP_TRAIN, &err));
+    ASSERT_OK(step_prepare(s, LAST, STEP_TRAIN, &err));
+    ASSERT_OK(step_prepare(s, BATCH, STEP_EVALUATE, &err));
     for (int i = 0; i < BATCH * IN; i++) {
         rows[i] = (float)sin(i);
     }

@@ -78,7 +78,7 @@ static struct checkpoint_position fill(struct rig *r, int64_t step)
 {
     struct checkpoint_position at = {
         .step = step, .updates = step - 1, .epoch = step / 5, .batch = step % 5, .rows = 7 * step};
-    void *flats[3] = {step_params(r->s), step_optimizer_state(r->s, 0), step_optimizer_state(r->s, 1)};
+    void *flats[3] = {step_params(r->s), step_slot(r->s, 0), step_slot(r->s, 1)};
 
     for (int f = 0; f < 3; f++) {
         for (uint32_t p = 0; p < step_n_params(r->s); p++) {
@@ -117,7 +117,7 @@ static void expect_state(struct rig *r, int64_t step, const struct checkpoint_po
     expected = fill(r, step);
     ck_assert_mem_eq(at, &expected, sizeof(expected));
     ck_assert_mem_eq(params, step_params(r->s), bytes);
-    ck_assert_mem_eq(slot, step_optimizer_state(r->s, 1), bytes);
+    ck_assert_mem_eq(slot, step_slot(r->s, 1), bytes);
     ck_assert_int_eq(h->n_rows, r->history.n_rows);
     ck_assert_mem_eq(h->values, r->history.values, sizeof(double) * (size_t)(h->n_rows * h->n_columns));
 }
@@ -135,7 +135,7 @@ static void take(struct rig *r, struct loaded *l)
     l->params = malloc(bytes);
     l->slot = malloc(bytes);
     memcpy(l->params, step_params(r->s), bytes);
-    memcpy(l->slot, step_optimizer_state(r->s, 1), bytes);
+    memcpy(l->slot, step_slot(r->s, 1), bytes);
 }
 
 static struct history empty_history(void)
@@ -224,7 +224,7 @@ START_TEST(the_last_finite_one_stays)
     save(&r, 2, 2, path);
     for (int64_t step = 3; step <= 7; step++) {
         struct checkpoint_position at = fill(&r, step);
-        void *flat = step % 2 ? step_params(r.s) : step_optimizer_state(r.s, 0);
+        void *flat = step % 2 ? step_params(r.s) : step_slot(r.s, 0);
 
         ((float *)flat)[1] = step % 2 ? NAN : -INFINITY;
         ASSERT_OK(checkpoint_save(r.folder, r.s, &r.id, &at, &r.history, 2, path, sizeof(path), &err));

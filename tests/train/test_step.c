@@ -99,8 +99,8 @@ START_TEST(parameters_are_laid_out_and_initialised)
         ck_assert_uint_eq(step_n_params(r.s), 4);
         ck_assert_str_eq(step_layout(r.s, 2)->name, "3.weight");
         ck_assert_ptr_null(step_layout(r.s, 4));
-        ck_assert_ptr_nonnull(step_optimizer_state(r.s, 1));
-        ck_assert_ptr_null(step_optimizer_state(r.s, 2));
+        ck_assert_ptr_nonnull(step_slot(r.s, 1));
+        ck_assert_ptr_null(step_slot(r.s, 2));
         params = step_params(r.s);
         for (uint32_t i = 0; i < 4; i++) {
             const struct step_layout_entry *e = step_layout(r.s, i);
