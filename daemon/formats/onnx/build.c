@@ -259,7 +259,8 @@ static int build_operator(struct onnx_build *b, struct build_scope *scope, const
     return b->b.status != EO_OK ? b->b.status : bind_outputs(b, scope, node, out);
 }
 
-/* Who it was: the file's names, with the row that failed as context. */
+/* Who it was, by the file's names. The innermost node is the place of the error; the row that refused and the calls
+ * around it are context. */
 static void annotate(struct onnx_build *b, const struct onnx_node *node, int number)
 {
     char name[340], label[360], type[340];
@@ -268,12 +269,16 @@ static void annotate(struct onnx_build *b, const struct onnx_node *node, int num
     if (b->b.err == NULL) {
         return;
     }
-    if (b->b.err->op[0] != '\0') {
+    (void)snprintf(label, sizeof(label), "%d %s", number, quote(called, name, sizeof(name)));
+    if (b->placed) {
+        eo_error_push(b->b.err, "called by node %s (%s)", label, quote(node->op_type, type, sizeof(type)));
+        return;
+    }
+    if (b->b.err->op[0] != '\0' && strcmp(b->b.err->op, node->op_type) != 0) {
         eo_error_push(b->b.err, "as row %s", b->b.err->op);
     }
-    (void)snprintf(label, sizeof(label), "%d %s", number, quote(called, name, sizeof(name)));
     eo_error_at_op(b->b.err, node->op_type, label);
-    eo_error_push(b->b.err, "node %s (%s) of the model", label, quote(node->op_type, type, sizeof(type)));
+    b->placed = true;
 }
 
 static int build_node(struct onnx_build *b, struct build_scope *scope, const struct onnx_node *node, int number)

@@ -9,7 +9,7 @@
 enum {
     BUILD_CONSTANT_BYTES = 1024,  /* larger tensors of the file are fed at the start, smaller ones are constants */
     BUILD_MAX_CALLS = 16,         /* functions that call functions */
-    BUILD_MAX_EVALUATED = 1 << 30 /* bytes that evaluating a value while building may take */
+    BUILD_MAX_EVALUATED = 1 << 28 /* bytes that evaluating a value while building may take */
 };
 
 /* Names of one graph or of one call of a function. */
@@ -44,6 +44,7 @@ struct onnx_build {
     uint32_t cap_known;
     struct build_feed *feeds;
     uint32_t n_feeds, cap_feeds;
+    bool placed;                 /* the error names its node already */
     uint32_t n_nodes;            /* mapped so far, functions expanded */
     struct eo_device *reference; /* opened when a value must be known first */
     struct executor *evaluator;

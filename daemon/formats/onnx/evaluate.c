@@ -310,6 +310,10 @@ eo_value build_data_shape(struct onnx_build *b, const struct eo_op_schema *op, c
         rc = eo_op_infer(op, view.in, n_in, attrs, out_desc, b->b.err);
         view.out[0] = &out_desc[0];
     }
+    if (rc == EO_OK && eo_tensor_desc_bytes(&out_desc[0]) > BUILD_MAX_EVALUATED) {
+        rc = EO_RAISE(b->b.err, EO_E_TOO_LARGE, "the result may have %" PRIu64 " bytes, at most %d are evaluated",
+                      eo_tensor_desc_bytes(&out_desc[0]), BUILD_MAX_EVALUATED);
+    }
     if (rc == EO_OK) {
         rc = host_tensor_init(&out_desc[0], &largest, b->b.err);
     }

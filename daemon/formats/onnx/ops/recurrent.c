@@ -37,7 +37,7 @@ static void common(struct onnx_site *s, struct row *r)
     row_word(r, "direction", site_text(s, "direction", "forward"));
     row_float(r, "clip", site_float(s, "clip", 0));
     if (site_int(s, "layout", 0) != 0) {
-        row_int(r, "batch_first", 1);
+        row_word(r, "layout", "batch_first");
     }
     if (site_attr(s, "activation_alpha") != NULL || site_attr(s, "activation_beta") != NULL) {
         site_fail(s, EO_E_UNSUPPORTED, "%s with activation_alpha or activation_beta is not supported",
