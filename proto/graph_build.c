@@ -157,15 +157,21 @@ static eo_value finish(const struct attr_draft *d, const eo_value *in, int n_in)
     return d->b->status != EO_OK ? EO_NO_VALUE : eo_build_op(d->b, d->op->op, in, n_in, &d->attrs);
 }
 
-eo_value eo_build_full_like(struct eo_builder *b, eo_value like, double v)
+eo_value eo_build_full(struct eo_builder *b, enum eo_dtype dtype, const int64_t *shape, int n_dims, double v)
 {
-    const struct eo_tensor_desc *desc = eo_build_desc(b, like);
     struct attr_draft d = draft(b, EO_OP_FULL);
 
-    set_ints(&d, "shape", desc->shape, desc->n_dims);
-    set_int(&d, "dtype", desc->dtype);
+    set_ints(&d, "shape", shape, n_dims);
+    set_int(&d, "dtype", dtype);
     set_float(&d, "value", v);
     return finish(&d, NULL, 0);
+}
+
+eo_value eo_build_full_like(struct eo_builder *b, eo_value like, double v)
+{
+    struct eo_tensor_desc desc = *eo_build_desc(b, like);
+
+    return eo_build_full(b, (enum eo_dtype)desc.dtype, desc.shape, desc.n_dims, v);
 }
 
 eo_value eo_build_matmul(struct eo_builder *b, eo_value x, eo_value y, bool transpose_x, bool transpose_y)

@@ -18,6 +18,7 @@ eo_value eo_build_binary(struct eo_builder *b, enum eo_op op, eo_value x, eo_val
 eo_value eo_build_where(struct eo_builder *b, eo_value condition, eo_value x, eo_value y);
 eo_value eo_build_scalar(struct eo_builder *b, enum eo_dtype dtype, double v); /* 0-dim constant */
 eo_value eo_build_scalar_like(struct eo_builder *b, eo_value like, double v);  /* 0-dim constant of like's dtype */
+eo_value eo_build_full(struct eo_builder *b, enum eo_dtype dtype, const int64_t *shape, int n_dims, double v);
 eo_value eo_build_full_like(struct eo_builder *b, eo_value like, double v);
 eo_value eo_build_matmul(struct eo_builder *b, eo_value x, eo_value y, bool transpose_x, bool transpose_y);
 eo_value eo_build_reduce(struct eo_builder *b, enum eo_op op, eo_value x, const int64_t *axes, int n_axes,

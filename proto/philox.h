@@ -14,10 +14,12 @@
  *
  * Elements are numbered by their index in the global batch: index = row offset * (elements of one row) + local index,
  * where a row is one entry of dimension 0 (a 0-dim tensor is one row). So N ranks, each with its row offset, draw what
- * one process draws. Which block and words belong to element `index`: dropout, and uniform of float32, float16,
- * bfloat16:  word index % 4 of block index / 4 uniform of float64:                                  words 2 (index %
- * 2), + 1 of block index / 2 normal of every dtype:                               all words of block index / 2; index %
- * 2 picks cosine or sine */
+ * one process draws. Which block and words belong to element `index`:
+ *   dropout, bernoulli, and uniform of float32, float16, bfloat16: word index % 4 of block index / 4
+ *   uniform of float64: words 2 (index % 2), + 1 of block index / 2
+ *   permutation: likewise; the element is its own index, the row offset is not used: all ranks draw the same order
+ *   normal of every dtype: all words of block index / 2; index % 2 picks cosine or sine
+ */
 #ifndef EO_PROTO_PHILOX_H
 #define EO_PROTO_PHILOX_H
 
@@ -114,6 +116,24 @@ static inline uint32_t eo_rng_drop_threshold(double p)
 static inline bool eo_rng_keep(int64_t seed, int64_t step, uint32_t stream, uint64_t index, uint32_t threshold)
 {
     return eo_rng_word(seed, step, stream, index) >= threshold;
+}
+
+/* ---- bernoulli ---- */
+
+/* An element is 1 when its word is below this; p in [0, 1], 1 makes all of them 1. */
+static inline uint64_t eo_rng_bernoulli_threshold(double p)
+{
+    return (uint64_t)(p * 0x1p32);
+}
+
+/* ---- permutation ---- */
+
+/* Elements are ordered by this key, equal keys by their number. */
+static inline uint64_t eo_rng_key(int64_t seed, int64_t step, uint32_t stream, uint64_t index)
+{
+    struct eo_philox r = eo_rng_block(seed, step, stream, index / 2);
+
+    return index % 2 == 0 ? (uint64_t)r.v[0] << 32 | r.v[1] : (uint64_t)r.v[2] << 32 | r.v[3];
 }
 
 /* ---- normal ---- */

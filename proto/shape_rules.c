@@ -1,5 +1,5 @@
-/* Shape rules of rows that compute: creation, element-wise, losses, updates.
- * The rows that move elements are in shape_rules_move.c. */
+/* Shape rules of rows that compute: element-wise, losses, updates. What moves elements is in shape_rules_move.c, other
+ * families are in shape_rules_<family>.c. */
 #include "proto/shape_rules.h"
 
 #include "proto/philox.h"
@@ -131,44 +131,6 @@ int eo_shape_too_many_dims(const char *what, int n, struct eo_error *err)
     return EO_RAISE(err, EO_E_TOO_LARGE, "%s would have %d dimensions, at most %d are possible", what, n, EO_MAX_DIMS);
 }
 
-/* ---- creation ---- */
-
-int eo_shape_created(const struct eo_op_schema *op, const struct eo_attrs *attrs, struct eo_tensor_desc *out,
-                     struct eo_error *err)
-{
-    enum eo_dtype dtype = (enum eo_dtype)eo_attr_int(op, attrs, "dtype");
-    const int64_t *shape;
-    int n;
-
-    shape = eo_attr_ints(op, attrs, "shape", &n);
-    if ((op->dtypes & EO_DTYPE_BIT(dtype)) == 0) {
-        char text[160];
-
-        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute dtype is %s, must be %s", eo_dtype_name(dtype),
-                        eo_dtype_set_text(op->dtypes, text, sizeof(text)));
-    }
-    if (n > EO_MAX_DIMS) {
-        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute shape has %d entries, a tensor has at most %d dimensions",
-                        n, EO_MAX_DIMS);
-    }
-    return eo_tensor_desc_init(out, dtype, shape, n, err);
-}
-
-int eo_infer_full(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    enum eo_dtype dtype = (enum eo_dtype)eo_attr_int(op, attrs, "dtype");
-    double value = eo_attr_float(op, attrs, "value");
-
-    EO_UNUSED(in);
-    EO_UNUSED(n_in);
-    if (!eo_dtype_holds(dtype, value)) {
-        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute value is %.17g, which is not a value of %s", value,
-                        eo_dtype_name(dtype));
-    }
-    return eo_shape_created(op, attrs, out, err);
-}
-
 int eo_shape_need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in, int i,
                       struct eo_error *err)
 {
@@ -180,30 +142,6 @@ int eo_shape_need_rng(const struct eo_op_schema *op, const struct eo_tensor_desc
     code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "rng must have shape [%d]: seed, step, row offset", EO_RNG_WORDS);
     eo_shape_mark(op, in, n_in, i, in[i]->n_dims == 1 ? 0 : -1, -1, -1, err);
     return code;
-}
-
-int eo_infer_uniform(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    double low = eo_attr_float(op, attrs, "low"), high = eo_attr_float(op, attrs, "high");
-    int rc = eo_shape_need_rng(op, in, n_in, 0, err);
-
-    if (rc != EO_OK) {
-        return rc;
-    }
-    if (low > high || !isfinite(high - low)) {
-        return EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute low is %g and high is %g: %s", low, high,
-                        low > high ? "low must not be above high" : "the range is wider than a float64");
-    }
-    return eo_shape_created(op, attrs, out, err);
-}
-
-int eo_infer_normal(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
-                    const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
-{
-    int rc = eo_shape_need_rng(op, in, n_in, 0, err);
-
-    return rc != EO_OK ? rc : eo_shape_created(op, attrs, out, err);
 }
 
 /* ---- element-wise ---- */

@@ -16,9 +16,14 @@
 
 /* Which family offers kernels for a row. Rows that are missing have none on this backend. */
 static const cpu_select_fn families[EO_OP_COUNT] = {
-    [EO_OP_FULL] = random_select,
+    [EO_OP_FULL] = creation_select,
+    [EO_OP_EYE] = creation_select,
+    [EO_OP_ARANGE] = creation_select,
+    [EO_OP_LINSPACE] = creation_select,
     [EO_OP_UNIFORM] = random_select,
     [EO_OP_NORMAL] = random_select,
+    [EO_OP_BERNOULLI] = random_select,
+    [EO_OP_PERMUTATION] = random_select,
     [EO_OP_DROPOUT] = random_select,
     [EO_OP_MATMUL] = matmul_select,
     [EO_OP_LINEAR] = matmul_select,

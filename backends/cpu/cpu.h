@@ -59,7 +59,9 @@ int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struc
 int window_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* unfold, fold */
 int random_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
-                  struct cpu_refusals *why, struct eo_error *err); /* full, uniform, normal, dropout */
+                  struct cpu_refusals *why, struct eo_error *err); /* what reads an rng operand */
+int creation_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                    struct cpu_refusals *why, struct eo_error *err); /* full, eye, arange, linspace */
 int update_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err);
 

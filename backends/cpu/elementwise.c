@@ -17,43 +17,75 @@ static int64_t cost_of(enum eo_op op, enum eo_dtype dtype)
         cost = 3;
         break;
     case EO_OP_EXP:
+    case EO_OP_EXP2:
     case EO_OP_LOG:
+    case EO_OP_LOG2:
+    case EO_OP_LOG10:
     case EO_OP_EXPM1:
     case EO_OP_LOG1P:
     case EO_OP_SIGMOID:
+    case EO_OP_SIN:
+    case EO_OP_COS:
+    case EO_OP_ASIN:
+    case EO_OP_ACOS:
+    case EO_OP_ATAN:
         cost = 10;
         break;
     case EO_OP_TANH:
     case EO_OP_SOFTPLUS:
+    case EO_OP_CBRT:
+    case EO_OP_ERF:
+    case EO_OP_ERFC:
+    case EO_OP_TAN:
+    case EO_OP_SINH:
+    case EO_OP_COSH:
+    case EO_OP_ASINH:
+    case EO_OP_ACOSH:
+    case EO_OP_ATANH:
+    case EO_OP_ATAN2:
         cost = 20;
         break;
     case EO_OP_POWER:
+    case EO_OP_FLOOR_DIVIDE:
+    case EO_OP_REMAINDER:
+    case EO_OP_FMOD:
         cost = 40;
         break;
-    default: /* arithmetic, comparisons, selection */
+    default: /* arithmetic, comparisons, selection, bits */
         break;
     }
     return eo_dtype_size(dtype) == 8 ? cost * 2 : cost;
 }
 
-/* A bound of clip in an integer dtype: outside of its range it bounds nothing; the cast rule makes NaN 0. */
-static int64_t integer_bound(double bound, enum eo_dtype dtype)
+/* A bound of clip in a dtype of n bits; outside of its range it bounds nothing. */
+static union vector_number bound_in(double bound, enum eo_dtype dtype)
 {
-    double limit = ldexp(1, (int)eo_dtype_size(dtype) * 8 - 1);
-    int64_t top = dtype == EO_INT64 ? INT64_MAX : INT32_MAX;
-    return isnan(bound) ? 0 : bound <= -limit ? -top - 1 : bound >= limit ? top : (int64_t)bound;
+    int bits = (int)eo_dtype_size(dtype) * 8;
+    switch (eo_dtype_kind(dtype)) {
+    case EO_KIND_SIGNED: {
+        double limit = ldexp(1, bits - 1);
+        int64_t top = INT64_MAX >> (64 - bits);
+        return (union vector_number){.i = bound <= -limit ? -top - 1 : bound >= limit ? top : (int64_t)bound};
+    }
+    case EO_KIND_UNSIGNED: {
+        uint64_t top = UINT64_MAX >> (64 - bits);
+        return (union vector_number){.u = bound <= 0 ? 0 : bound >= ldexp(1, bits) ? top : (uint64_t)bound};
+    }
+    default:
+        return (union vector_number){.f = bound};
+    }
 }
 
-static void clip_bounds(const struct eo_op_schema *op, const struct eo_attrs *attrs, enum eo_dtype dtype,
-                        struct vector_args *out)
+/* Attributes as the loops want them. */
+static void set_args(const struct eo_op_schema *op, const struct eo_attrs *attrs, enum eo_dtype dtype,
+                     struct vector_args *out)
 {
-    double low = eo_attr_float(op, attrs, "low"), high = eo_attr_float(op, attrs, "high");
-    if (eo_dtype_kind(dtype) == EO_KIND_FLOAT) {
-        out->low.f = low;
-        out->high.f = high;
-    } else {
-        out->low.i = integer_bound(low, dtype);
-        out->high.i = integer_bound(high, dtype);
+    if (op->op == EO_OP_CLIP) {
+        out->low = bound_in(eo_attr_float(op, attrs, "low"), dtype);
+        out->high = bound_in(eo_attr_float(op, attrs, "high"), dtype);
+    } else if (op->op == EO_OP_ISINF) {
+        out->low.f = eo_attr_int(op, attrs, "detect_negative") ? (double)-INFINITY : (double)NAN;
+        out->high.f = eo_attr_int(op, attrs, "detect_positive") ? (double)INFINITY : (double)NAN;
     }
 }
 
@@ -63,6 +95,8 @@ static vector_map_fn loop_of(const struct vector_set *vec, enum eo_op op, enum e
     if (op == EO_OP_CAST) /* bool to bool is no copy: it makes every non-zero byte 1 */
         return from == to && from != EO_BOOL ? (*vec->elementwise)[EO_OP_EXPAND][from] : (*vec->cast)[from][to];
     vector_map_fn loop = (*vec->elementwise)[op][from];
+    if (!loop)
+        loop = (*vec->integer)[op][from];
     return loop ? loop : (*vec->math)[op][from];
 }
 
@@ -81,8 +115,7 @@ static bool set_step(struct program *p, const struct cpu_device *dev, int s, enu
         *why = "has no loop";
         return false;
     }
-    if (op == EO_OP_CLIP)
-        clip_bounds(schema, attrs, in_dtype, &step->args);
+    set_args(schema, attrs, in_dtype, &step->args);
     step->size = (uint8_t)eo_dtype_size(out_dtype);
     step->dtype = (uint8_t)out_dtype;
     step->output = -1;

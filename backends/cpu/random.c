@@ -1,4 +1,5 @@
-/* full, uniform, normal and dropout. Numbers are a pure function of seed, step, stream and element (proto/philox.h). */
+/* uniform, normal, bernoulli, permutation and dropout. Numbers are a pure function of seed, step, stream and element
+ * (proto/philox.h). */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/parallel.h"
 #include "proto/philox.h"
@@ -13,8 +14,7 @@ struct random {
     uint32_t stream;
     double a, b; /* low and high, mean and std, or p */
     const struct vector_random *vec;
-    vector_map_fn fill;
-    unsigned char value[8]; /* of full */
+    vector_map_fn from_bytes; /* cast of 0 and 1 to the dtype: bernoulli */
 };
 
 struct job {
@@ -22,13 +22,6 @@ struct job {
     const struct eo_launch *l;
     struct vector_rng rng;
 };
-
-static void fill_range(void *context, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const struct job *j = context;
-    j->p->fill(end - begin, (char *)j->l->out[0] + begin * j->p->size, (const void *const[]){j->p->value}, 1, NULL);
-}
 
 static struct vector_rng rng_at(const struct job *j, int64_t begin)
 {
@@ -88,6 +81,71 @@ static void normal_range(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
+static void bernoulli_range(void *context, int64_t begin, int64_t end, int thread)
+{
+    enum { BLOCK = 256 };
+    (void)thread;
+    const struct job *j = context;
+    const struct random *p = j->p;
+    const uint64_t threshold = eo_rng_bernoulli_threshold(p->a);
+    for (int64_t first = begin; first < end; first += BLOCK) {
+        uint32_t words[BLOCK];
+        uint8_t ones[BLOCK];
+        const int64_t n = EO_MIN(end - first, (int64_t)BLOCK);
+        struct vector_rng g = rng_at(j, first);
+        p->vec->words(n, words, &g);
+        for (int64_t i = 0; i < n; i++)
+            ones[i] = words[i] < threshold;
+        p->from_bytes(n, (char *)j->l->out[0] + first * p->size, (const void *const[]){ones}, 0, NULL);
+    }
+}
+
+/* One pass of a radix sort: places `from` in `to` by byte number `byte` of the keys, keeping the order of equals. */
+struct keyed {
+    uint64_t key;
+    int64_t number;
+};
+static void sort_pass(int64_t n, struct keyed *to, const struct keyed *from, int byte)
+{
+    int64_t start[256] = {0}, at = 0;
+    for (int64_t i = 0; i < n; i++)
+        start[from[i].key >> (8 * byte) & 255]++;
+    for (int b = 0; b < 256; b++) {
+        int64_t count = start[b];
+        start[b] = at;
+        at += count;
+    }
+    for (int64_t i = 0; i < n; i++)
+        to[start[from[i].key >> (8 * byte) & 255]++] = from[i];
+}
+
+/* Elements in the order of their keys. The keys are drawn in pairs of words, as eo_rng_key does. */
+static int permutation_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+{
+    enum { BLOCK = 128 };
+    (void)dev;
+    (void)err;
+    const struct random *p = l->state;
+    const int64_t *rng = l->in[0], n = p->count;
+    int64_t *order = l->out[0];
+    struct keyed *keyed = l->workspace, *spare = keyed + n;
+    for (int64_t first = 0; first < n; first += BLOCK) {
+        uint32_t words[2 * BLOCK];
+        const int64_t m = EO_MIN(n - first, (int64_t)BLOCK);
+        struct vector_rng g = {rng[EO_RNG_SEED], rng[EO_RNG_STEP], p->stream, 2 * (uint64_t)first};
+        p->vec->words(2 * m, words, &g);
+        for (int64_t i = 0; i < m; i++)
+            keyed[first + i] = (struct keyed){(uint64_t)words[2 * i] << 32 | words[2 * i + 1], first + i};
+    }
+    for (int byte = 0; byte < 8; byte += 2) {
+        sort_pass(n, spare, keyed, byte);
+        sort_pass(n, keyed, spare, byte + 1);
+    }
+    for (int64_t i = 0; i < n; i++)
+        order[i] = keyed[i].number;
+    return EO_OK;
+}
+
 static int run(struct cpu_device *dev, const struct eo_launch *l, parallel_body body, int64_t cost, const int64_t *rng)
 {
     const struct random *p = l->state;
@@ -99,10 +157,10 @@ static int run(struct cpu_device *dev, const struct eo_launch *l, parallel_body 
     return EO_OK;
 }
 
-static int full_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
+static int bernoulli_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
-    return run(dev, l, fill_range, 1, NULL);
+    return run(dev, l, bernoulli_range, 5, l->in[0]);
 }
 
 static int dropout_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
@@ -123,32 +181,6 @@ static int normal_run(struct cpu_device *dev, const struct eo_launch *l, struct 
     return run(dev, l, normal_range, 150, l->in[0]);
 }
 
-/* The attribute `value` in the dtype of the result; eo_op_infer has checked that the dtype holds it. */
-static void set_value(struct random *p, double value)
-{
-    switch (p->dtype) {
-    case EO_FLOAT32: {
-        float f = (float)value;
-        memcpy(p->value, &f, sizeof f);
-        return;
-    }
-    case EO_FLOAT64:
-        memcpy(p->value, &value, sizeof value);
-        return;
-    case EO_FLOAT16:
-    case EO_BFLOAT16: {
-        uint16_t h = p->dtype == EO_FLOAT16 ? eo_half_from_double(value) : eo_bfloat_from_double(value);
-        memcpy(p->value, &h, sizeof h);
-        return;
-    }
-    default: { /* integers and bool; two's complement, little-endian */
-        uint64_t bits = value < 0 ? (uint64_t)(int64_t)value : (uint64_t)value;
-        memcpy(p->value, &bits, sizeof bits);
-        return;
-    }
-    }
-}
-
 static void describe(struct random *p, const struct cpu_device *dev, const struct eo_node_view *node)
 {
     const struct eo_tensor_desc *y = node->out[0];
@@ -157,18 +189,33 @@ static void describe(struct random *p, const struct cpu_device *dev, const struc
     p->size = (int64_t)eo_dtype_size(p->dtype);
     p->count = eo_tensor_desc_count(y);
     p->vec = dev->vec->random;
-    p->fill = (*dev->vec->elementwise)[EO_OP_EXPAND][p->dtype];
+    p->from_bytes = (*dev->vec->cast)[EO_UINT8][p->dtype];
     p->row = 1;
     for (int d = 1; d < y->n_dims; d++)
         p->row *= y->shape[d];
-    if (op->op == EO_OP_FULL) {
-        set_value(p, eo_attr_float(op, node->attrs, "value"));
-        return;
-    }
     p->stream = (uint32_t)eo_attr_int(op, node->attrs, "stream");
-    p->a = eo_attr_float(op, node->attrs, op->op == EO_OP_DROPOUT ? "p" : op->op == EO_OP_UNIFORM ? "low" : "mean");
-    if (op->op != EO_OP_DROPOUT)
+    if (op->op == EO_OP_UNIFORM || op->op == EO_OP_NORMAL) {
+        p->a = eo_attr_float(op, node->attrs, op->op == EO_OP_UNIFORM ? "low" : "mean");
         p->b = eo_attr_float(op, node->attrs, op->op == EO_OP_UNIFORM ? "high" : "std");
+    } else if (op->op != EO_OP_PERMUTATION) {
+        p->a = eo_attr_float(op, node->attrs, "p");
+    }
+}
+
+static cpu_run_fn run_of(enum eo_op op)
+{
+    switch (op) {
+    case EO_OP_UNIFORM:
+        return uniform_run;
+    case EO_OP_NORMAL:
+        return normal_run;
+    case EO_OP_BERNOULLI:
+        return bernoulli_run;
+    case EO_OP_PERMUTATION:
+        return permutation_run;
+    default:
+        return dropout_run;
+    }
 }
 
 int random_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
@@ -179,15 +226,15 @@ int random_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     struct random *p = NULL;
     if (op == EO_OP_DROPOUT && !dev->vec->random->dropout[dtype])
         return cpu_decline(why, node->op->name, "has no loop for %s", eo_dtype_name(dtype));
+    if (op == EO_OP_PERMUTATION && node->out[0]->shape[0] > INT64_MAX / (int64_t)(2 * sizeof(struct keyed)))
+        return cpu_decline(why, node->op->name, "cannot count the bytes of its keys");
     int rc = cpu_node_new(sizeof *p, &p, err);
     if (rc != EO_OK)
         return rc;
     describe(p, dev, node);
-    cpu_run_fn runs = op == EO_OP_FULL      ? full_run
-                      : op == EO_OP_UNIFORM ? uniform_run
-                      : op == EO_OP_NORMAL  ? normal_run
-                                            : dropout_run;
-    cpu_node_finish(&p->node, runs, out, "%s.%s.%s", node->op->name, eo_dtype_name(dtype), dev->vec->name);
+    cpu_node_finish(&p->node, run_of(op), out, "%s.%s.%s", node->op->name, eo_dtype_name(dtype), dev->vec->name);
     out->in_place = op == EO_OP_DROPOUT ? 1 : 0;
+    if (op == EO_OP_PERMUTATION)
+        out->workspace_bytes = 2 * (uint64_t)p->count * sizeof(struct keyed);
     return EO_OK;
 }

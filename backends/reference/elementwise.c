@@ -1,46 +1,9 @@
 /* Element-wise rows: the value of each row is one expression per kind of dtype. */
-#include "backends/reference/element.h"
+#include "backends/reference/each.h"
 #include "backends/reference/reference.h"
 #include "backends/reference/walk.h"
 
 #include <math.h>
-
-typedef double (*float_unary_fn)(double x);
-typedef struct element (*unary_fn)(struct element x);
-typedef struct element (*binary_fn)(struct element a, struct element b);
-
-static int map_unary(const struct eo_launch *l, unary_fn f)
-{
-    const struct eo_tensor_desc *x = l->node->in[0], *y = l->node->out[0];
-    int64_t n = eo_tensor_desc_count(y);
-    for (int64_t i = 0; i < n; i++)
-        element_set(l->out[0], y->dtype, i, f(element_get(l->in[0], x->dtype, i)));
-    return EO_OK;
-}
-
-static int map_float(const struct eo_launch *l, float_unary_fn f)
-{
-    int64_t n = eo_tensor_desc_count(l->node->out[0]);
-    enum eo_dtype dtype = l->node->out[0]->dtype;
-    for (int64_t i = 0; i < n; i++)
-        element_set_float(l->out[0], dtype, i, f(element_get_float(l->in[0], dtype, i)));
-    return EO_OK;
-}
-
-static int map_binary(const struct eo_launch *l, binary_fn f)
-{
-    const struct eo_tensor_desc *a = l->node->in[0], *b = l->node->in[1], *y = l->node->out[0];
-    struct walk w;
-    walk_init(&w, y->shape, y->n_dims);
-    walk_broadcast(&w, a);
-    walk_broadcast(&w, b);
-    for (; walk_more(&w); walk_next(&w)) {
-        struct element ea = element_get(l->in[0], a->dtype, w.offset[0]);
-        struct element eb = element_get(l->in[1], b->dtype, w.offset[1]);
-        element_set(l->out[0], y->dtype, w.linear, f(ea, eb));
-    }
-    return EO_OK;
-}
 
 /* Floats only, one operand. */
 #define FLOAT_UNARY(name, expression)                                                                                  \
@@ -51,7 +14,7 @@ static int map_binary(const struct eo_launch *l, binary_fn f)
     int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
     {                                                                                                                  \
         (void)err;                                                                                                     \
-        return map_float(l, name##_value);                                                                             \
+        return each_float(l, name##_value);                                                                            \
     }
 
 /* exp(-|x|) never overflows; both branches are exact where the other would lose digits. */
@@ -69,30 +32,56 @@ FLOAT_UNARY(sqrt, sqrt(x))
 FLOAT_UNARY(reciprocal, 1 / x)
 FLOAT_UNARY(sigmoid, sigmoid_of(x))
 FLOAT_UNARY(tanh, tanh(x))
-FLOAT_UNARY(relu, x <= 0 ? 0 : x)
+FLOAT_UNARY(floor, floor(x))
+FLOAT_UNARY(ceil, ceil(x))
+FLOAT_UNARY(round, nearbyint(x)) /* to nearest, the mode that the process never changes */
+FLOAT_UNARY(trunc, trunc(x))
+FLOAT_UNARY(exp2, exp2(x))
+FLOAT_UNARY(log2, log2(x))
+FLOAT_UNARY(log10, log10(x))
+FLOAT_UNARY(cbrt, cbrt(x))
+FLOAT_UNARY(erf, erf(x))
+FLOAT_UNARY(erfc, erfc(x))
+FLOAT_UNARY(sin, sin(x))
+FLOAT_UNARY(cos, cos(x))
+FLOAT_UNARY(tan, tan(x))
+FLOAT_UNARY(asin, asin(x))
+FLOAT_UNARY(acos, acos(x))
+FLOAT_UNARY(atan, atan(x))
+FLOAT_UNARY(sinh, sinh(x))
+FLOAT_UNARY(cosh, cosh(x))
+FLOAT_UNARY(asinh, asinh(x))
+FLOAT_UNARY(acosh, acosh(x))
+FLOAT_UNARY(atanh, atanh(x))
 FLOAT_UNARY(softplus, (x > 0 || isnan(x) ? x : 0) + log1p(exp(-fabs(x))))
 
-/* One operand: an expression for floats (x), one for signed integers, whose wrapping is done in uint64 (u, and x as
- * int64). */
-#define SIGNED_UNARY(name, float_expression, signed_expression)                                                        \
+/* One operand: an expression for floats (x), one for signed integers (x as int64; what wraps is done in uint64), one
+ * for unsigned ones (x as uint64). */
+#define NUMBER_UNARY(name, float_expression, signed_expression, unsigned_expression)                                   \
     static struct element name##_value(struct element e)                                                               \
     {                                                                                                                  \
         if (e.kind == EO_KIND_FLOAT) {                                                                                 \
             double x = e.v.f;                                                                                          \
             return element_float(float_expression);                                                                    \
         }                                                                                                              \
-        int64_t x = e.v.i;                                                                                             \
-        return element_signed((int64_t)(signed_expression));                                                           \
+        if (e.kind == EO_KIND_SIGNED) {                                                                                \
+            int64_t x = e.v.i;                                                                                         \
+            return element_signed((int64_t)(signed_expression));                                                       \
+        }                                                                                                              \
+        uint64_t x = e.v.u;                                                                                            \
+        return element_unsigned(unsigned_expression);                                                                  \
     }                                                                                                                  \
     int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
     {                                                                                                                  \
         (void)err;                                                                                                     \
-        return map_unary(l, name##_value);                                                                             \
+        return each_unary(l, name##_value);                                                                            \
     }
 
-SIGNED_UNARY(negative, -x, 0 - (uint64_t)x)
-SIGNED_UNARY(abs, fabs(x), x < 0 ? 0 - (uint64_t)x : (uint64_t)x)
-SIGNED_UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x, (x > 0) - (x < 0))
+NUMBER_UNARY(negative, -x, 0 - (uint64_t)x, 0 - x)
+NUMBER_UNARY(abs, fabs(x), x < 0 ? 0 - (uint64_t)x : (uint64_t)x, x)
+NUMBER_UNARY(sign, x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x, (x > 0) - (x < 0), x > 0)
+NUMBER_UNARY(relu, x <= 0 ? 0 : x, x < 0 ? 0 : x, x)
+NUMBER_UNARY(bitwise_not, x, ~(uint64_t)x, ~x)
 
 static struct element logical_not_value(struct element e)
 {
@@ -101,17 +90,36 @@ static struct element logical_not_value(struct element e)
 int reference_logical_not(const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
-    return map_unary(l, logical_not_value);
+    return each_unary(l, logical_not_value);
 }
 
-static struct element isfinite_value(struct element e)
-{
-    return element_bool(isfinite(e.v.f));
-}
-int reference_isfinite(const struct eo_launch *l, struct eo_error *err)
+/* Questions about floats. */
+#define PREDICATE(name, expression)                                                                                    \
+    static struct element name##_value(struct element e)                                                               \
+    {                                                                                                                  \
+        double x = e.v.f;                                                                                              \
+        return element_bool(expression);                                                                               \
+    }                                                                                                                  \
+    int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
+    {                                                                                                                  \
+        (void)err;                                                                                                     \
+        return each_unary(l, name##_value);                                                                            \
+    }
+
+PREDICATE(isfinite, isfinite(x))
+PREDICATE(isnan, isnan(x))
+
+int reference_isinf(const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
-    return map_unary(l, isfinite_value);
+    bool positive = eo_attr_int(l->node->op, l->node->attrs, "detect_positive") != 0;
+    bool negative = eo_attr_int(l->node->op, l->node->attrs, "detect_negative") != 0;
+    int64_t n = eo_tensor_desc_count(l->node->out[0]);
+    for (int64_t i = 0; i < n; i++) {
+        double x = element_get_float(l->in[0], l->node->in[0]->dtype, i);
+        element_set(l->out[0], EO_BOOL, i, element_bool(isinf(x) && (x > 0 ? positive : negative)));
+    }
+    return EO_OK;
 }
 
 /* Arithmetic of two operands; integers in uint64, where wrapping is defined and the low bits are those of any width. */
@@ -130,27 +138,12 @@ int reference_isfinite(const struct eo_launch *l, struct eo_error *err)
     int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
     {                                                                                                                  \
         (void)err;                                                                                                     \
-        return map_binary(l, name##_value);                                                                            \
+        return each_binary(l, name##_value);                                                                           \
     }
 
 ARITHMETIC(add, a + b, a + b)
 ARITHMETIC(subtract, a - b, a - b)
 ARITHMETIC(multiply, a *b, a *b)
-
-#define FLOAT_BINARY(name, expression)                                                                                 \
-    static struct element name##_value(struct element ea, struct element eb)                                           \
-    {                                                                                                                  \
-        double a = ea.v.f, b = eb.v.f;                                                                                 \
-        return element_float(expression);                                                                              \
-    }                                                                                                                  \
-    int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
-    {                                                                                                                  \
-        (void)err;                                                                                                     \
-        return map_binary(l, name##_value);                                                                            \
-    }
-
-FLOAT_BINARY(divide, a / b)
-FLOAT_BINARY(power, pow(a, b))
 
 /* Rows that order or compare: the same expression of a and b for every kind. NaN compares false with everything. */
 #define FOR_EACH_KIND(result, expression)                                                                              \
@@ -183,7 +176,7 @@ FLOAT_BINARY(power, pow(a, b))
     int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
     {                                                                                                                  \
         (void)err;                                                                                                     \
-        return map_binary(l, name##_value);                                                                            \
+        return each_binary(l, name##_value);                                                                           \
     }
 
 COMPARISON(equal, a == b)
@@ -194,6 +187,7 @@ COMPARISON(greater, a > b)
 COMPARISON(greater_equal, a >= b)
 COMPARISON(logical_and, a != 0 && b != 0)
 COMPARISON(logical_or, a != 0 || b != 0)
+COMPARISON(logical_xor, (a != 0) != (b != 0))
 
 /* The first operand stays where `keep_first` holds or where it is NaN, as in NumPy. */
 #define EXTREME(name, keep_first)                                                                                      \
@@ -206,7 +200,7 @@ COMPARISON(logical_or, a != 0 || b != 0)
     int reference_##name(const struct eo_launch *l, struct eo_error *err)                                              \
     {                                                                                                                  \
         (void)err;                                                                                                     \
-        return map_binary(l, name##_value);                                                                            \
+        return each_binary(l, name##_value);                                                                           \
     }
 
 EXTREME(maximum, a >= b)

@@ -1,6 +1,7 @@
 /* The oracle itself against answers worked out by hand or taken from NumPy and PyTorch: one call or more per family of
  * rows, chosen where implementations go wrong. */
 #include "backends/registry.h"
+#include "proto/philox.h"
 #include "tests/conformance/cases.h"
 
 #include <math.h>
@@ -41,6 +42,153 @@ static const struct answer answers[] = {
     {EO_OP_ARG_MAX, "T 5", "", EO_FLOAT32, 0, {{1, 9, 9, NAN_, NAN_}}, {3}},
     {EO_OP_ARG_MAX, "T 4", "", EO_INT64, 0, {{1, 9, 9, 2}}, {1}},
     {EO_OP_ARG_MIN, "T 2x2", "axis=0", EO_FLOAT32, 0, {{3, 1, 2, 1}}, {1, 0}},
+    /* division: towards zero and towards minus infinity, by nothing, of the smallest integer by -1; Python's floats */
+    {EO_OP_DIVIDE, "T 6; T 6", "", EO_INT8, 0, {{7, -7, 7, 5, -128, 0}, {2, 2, -2, 0, -1, 0}}, {3, -3, -3, 0, -128, 0}},
+    {EO_OP_DIVIDE, "T 3; T 3", "", EO_UINT16, 0, {{65535, 7, 7}, {2, 0, 8}}, {32767, 0, 0}},
+    {EO_OP_DIVIDE, "T 2; T 2", "", EO_INT64, 0, {{-0x1p63, -9}, {-1, 2}}, {-0x1p63, -4}},
+    {EO_OP_FLOOR_DIVIDE, "T 5; T 5", "", EO_INT32, 0, {{7, -7, 7, -7, -6}, {2, 2, -2, -2, 2}}, {3, -4, -4, 3, -3}},
+    {EO_OP_FLOOR_DIVIDE, "T 2; T 2", "", EO_INT64, 0, {{-0x1p63, 5}, {-1, 0}}, {-0x1p63, 0}},
+    {EO_OP_REMAINDER,
+     "T 6; T 6",
+     "",
+     EO_INT16,
+     0,
+     {{7, -7, 7, -7, 5, -32768}, {2, 2, -2, -2, 0, -1}},
+     {1, 1, -1, -1, 0, 0}},
+    {EO_OP_FMOD, "T 6; T 6", "", EO_INT16, 0, {{7, -7, 7, -7, 5, -32768}, {2, 2, -2, -2, 0, -1}}, {1, -1, 1, -1, 0, 0}},
+    {EO_OP_FLOOR_DIVIDE,
+     "T 9; T 9",
+     "",
+     EO_FLOAT64,
+     0,
+     {{7, -7, -1, 1, 5.5, 1, -1, 0, INF_}, {-2, 2, INF_, -INF_, 0.1, 0, 0, 0, 2}},
+     {-4, -4, -1, -1, 54, INF_, -INF_, NAN_, NAN_}},
+    {EO_OP_REMAINDER,
+     "T 8; T 8",
+     "",
+     EO_FLOAT64,
+     0,
+     {{7, -7, -1, 1, 5.5, 1, INF_, 0}, {-2, 2, INF_, -INF_, 0.1, 0, 2, -3}},
+     {-1, 1, INF_, -INF_, 0.0999999999999997, NAN_, NAN_, -0.0}},
+    {EO_OP_FMOD,
+     "T 6; T 6",
+     "",
+     EO_FLOAT64,
+     0,
+     {{7, -7, -1, 1, 5.5, -4}, {-2, 2, INF_, 0, 0.1, 2}},
+     {1, -1, -1, NAN_, 0.0999999999999997, -0.0}},
+    /* powers wrap; negative exponents of integers */
+    {EO_OP_POWER,
+     "T 7; T 7",
+     "",
+     EO_INT8,
+     0,
+     {{2, 2, -2, 3, 0, -1, -1}, {6, 7, 7, -1, 0, -3, -4}},
+     {64, -128, -128, 0, 1, -1, 1}},
+    {EO_OP_POWER, "T 3; T 3", "", EO_UINT32, 0, {{3, 65536, 1}, {20, 2, 4294967295.0}}, {3486784401.0, 0, 1}},
+    /* bits: shifts by the width and more, by negative numbers */
+    {EO_OP_SHIFT_LEFT, "T 5; T 5", "", EO_INT8, 0, {{1, 1, 1, -1, 3}, {7, 8, -1, 1, 0}}, {-128, 0, 0, -2, 3}},
+    {EO_OP_SHIFT_RIGHT, "T 5; T 5", "", EO_INT8, 0, {{-128, -128, 127, -1, 64}, {7, 8, 8, -1, 3}}, {-1, -1, 0, -1, 8}},
+    {EO_OP_SHIFT_RIGHT, "T 3; T 3", "", EO_UINT64, 0, {{0x1p63, 0x1p63, 8}, {63, 64, 1}}, {1, 0, 4}},
+    {EO_OP_BITWISE_AND, "T 2; T 2", "", EO_INT16, 0, {{-1, 12}, {255, 10}}, {255, 8}},
+    {EO_OP_BITWISE_OR, "T 2; T 2", "", EO_UINT8, 0, {{128, 12}, {1, 10}}, {129, 14}},
+    {EO_OP_BITWISE_XOR, "T 2; T 2", "", EO_INT32, 0, {{-1, 12}, {1, 10}}, {-2, 6}},
+    {EO_OP_BITWISE_NOT, "T 2", "", EO_UINT16, 0, {{0, 65535}}, {65535, 0}},
+    {EO_OP_LOGICAL_XOR, "T 4; T 4", "", EO_BOOL, 0, {{0, 0, 1, 1}, {0, 1, 0, 1}}, {0, 1, 1, 0}},
+    {EO_OP_LESS, "T 4; T 4", "", EO_BOOL, 0, {{0, 0, 1, 1}, {0, 1, 0, 1}}, {0, 1, 0, 0}},
+    {EO_OP_CLIP, "T 4", "low=3 high=250", EO_UINT8, 0, {{0, 3, 251, 255}}, {3, 3, 250, 250}},
+    {EO_OP_SIGN, "T 2", "", EO_UINT64, 0, {{0, 0x1p63}}, {0, 1}},
+    /* rounding: halves to even, the sign of zero stays (compared below as equal numbers) */
+    {EO_OP_ROUND, "T 7", "", EO_FLOAT32, 0, {{0.5, 1.5, 2.5, -0.5, -1.5, NAN_, INF_}}, {0, 2, 2, -0.0, -2, NAN_, INF_}},
+    {EO_OP_FLOOR, "T 4", "", EO_FLOAT64, 0, {{-0.5, 1.9, -INF_, 1e300}}, {-1, 1, -INF_, 1e300}},
+    {EO_OP_CEIL, "T 3", "", EO_FLOAT64, 0, {{-0.5, 1.1, NAN_}}, {-0.0, 2, NAN_}},
+    {EO_OP_TRUNC, "T 3", "", EO_FLOAT64, 0, {{-1.9, 1.9, -0.3}}, {-1, 1, -0.0}},
+    {EO_OP_ISNAN, "T 3", "", EO_FLOAT16, 0, {{NAN_, INF_, 1}}, {1, 0, 0}},
+    {EO_OP_ISINF, "T 4", "", EO_FLOAT32, 0, {{NAN_, INF_, -INF_, 1}}, {0, 1, 1, 0}},
+    {EO_OP_ISINF, "T 4", "detect_negative=0", EO_FLOAT32, 0, {{NAN_, INF_, -INF_, 1}}, {0, 1, 0, 0}},
+    {EO_OP_ISINF, "T 4", "detect_positive=0", EO_BFLOAT16, 0, {{NAN_, INF_, -INF_, 1}}, {0, 0, 1, 0}},
+    /* functions: far arguments, limits, values from Python's math module */
+    {EO_OP_SIN,
+     "T 4",
+     "",
+     EO_FLOAT64,
+     0,
+     {{1e22, 1e300, INF_, 0}},
+     {-0.8522008497671888, -0.8178819121159085, NAN_, 0}},
+    {EO_OP_COS, "T 2", "", EO_FLOAT64, 0, {{1e22, -INF_}}, {0.523214785395139, NAN_}},
+    {EO_OP_TAN, "T 1", "", EO_FLOAT64, 0, {{1e22}}, {-1.6287782256068988}},
+    {EO_OP_ERF,
+     "T 4",
+     "",
+     EO_FLOAT64,
+     0,
+     {{0.5, -1.5, 3, INF_}},
+     {0.5204998778130465, -0.9661051464753108, 0.9999779095030014, 1}},
+    {EO_OP_ERFC, "T 3", "", EO_FLOAT64, 0, {{3, -1.5, 1000}}, {2.2090496998585438e-05, 1.9661051464753108, 0}},
+    {EO_OP_ATAN2, "T 3; T 3", "", EO_FLOAT64, 0, {{-0.0, 1, -1}, {-1, 0, -INF_}}, {-M_PI, M_PI_2, -M_PI}},
+    {EO_OP_ASIN, "T 2", "", EO_FLOAT64, 0, {{1, 1.5}}, {M_PI_2, NAN_}},
+    {EO_OP_ACOSH, "T 2", "", EO_FLOAT64, 0, {{1, 0.5}}, {0, NAN_}},
+    {EO_OP_ATANH, "T 3", "", EO_FLOAT64, 0, {{1, -1, 2}}, {INF_, -INF_, NAN_}},
+    {EO_OP_EXP2, "T 3", "", EO_FLOAT64, 0, {{10, -1074, 1024}}, {1024, 0x1p-1074, INF_}},
+    {EO_OP_LOG2, "T 2", "", EO_FLOAT64, 0, {{8, 0}}, {3, -INF_}},
+    {EO_OP_LOG10, "T 2", "", EO_FLOAT64, 0, {{1000, -1}}, {3, NAN_}},
+    {EO_OP_CBRT, "T 2", "", EO_FLOAT64, 0, {{-27, 0}}, {-3, 0}},
+    /* activations: NaN is handed on, nothing overflows at 1000; values from Python's math module */
+    {EO_OP_GELU,
+     "T 5",
+     "",
+     EO_FLOAT64,
+     0,
+     {{-1000, -1, 1, 1000, NAN_}},
+     {0, -0.15865525393145707, 0.8413447460685429, 1000, NAN_}},
+    {EO_OP_GELU,
+     "T 3",
+     "approximate=tanh",
+     EO_FLOAT64,
+     0,
+     {{-1, 1, NAN_}},
+     {-0.15880800939172326, 0.8411919906082768, NAN_}},
+    {EO_OP_SILU, "T 4", "", EO_FLOAT64, 0, {{-1000, -1, 1, NAN_}}, {0, -0.2689414213699951, 0.7310585786300049, NAN_}},
+    {EO_OP_MISH,
+     "T 4",
+     "",
+     EO_FLOAT64,
+     0,
+     {{-1, 1, 1000, NAN_}},
+     {-0.30340146137410895, 0.8650983882673103, 1000, NAN_}},
+    {EO_OP_LOG_SIGMOID,
+     "T 5",
+     "",
+     EO_FLOAT64,
+     0,
+     {{-1000, -1, 1, 1000, NAN_}},
+     {-1000, -1.3132616875182228, -0.31326168751822286, 0, NAN_}},
+    {EO_OP_ELU, "T 5", "alpha=2", EO_FLOAT64, 0, {{-1000, -1, 0, 3, NAN_}}, {-2, -1.2642411176571153, 0, 3, NAN_}},
+    {EO_OP_SELU, "T 3", "", EO_FLOAT64, 0, {{-1, 2, NAN_}}, {-1.1113307412864784, 2.1014020442962646, NAN_}},
+    {EO_OP_CELU, "T 4", "alpha=2", EO_FLOAT64, 0, {{-2, -1000, 3, NAN_}}, {-1.2642411176571153, -2, 3, NAN_}},
+    {EO_OP_LEAKY_RELU, "T 4", "alpha=0.25", EO_FLOAT32, 0, {{-4, 0, 3, NAN_}}, {-1, 0, 3, NAN_}},
+    {EO_OP_PRELU, "T 2x2; T 2", "", EO_FLOAT32, 0, {{-4, -4, 3, NAN_}, {0.5, 2}}, {-2, -8, 3, NAN_}},
+    {EO_OP_SOFTSIGN, "T 3", "", EO_FLOAT32, 0, {{-3, 1, NAN_}}, {-0.75, 0.5, NAN_}},
+    {EO_OP_HARD_SIGMOID, "T 5", "alpha=0.25", EO_FLOAT32, 0, {{-9, -1, 1, 9, NAN_}}, {0, 0.25, 0.75, 1, NAN_}},
+    {EO_OP_HARD_SWISH, "T 4", "", EO_FLOAT64, 0, {{-3, 0, 9, NAN_}}, {0, 0, 9, NAN_}},
+    {EO_OP_THRESHOLDED_RELU, "T 4", "", EO_FLOAT32, 0, {{0.5, 1, 1.5, NAN_}}, {0, 0, 1.5, NAN_}},
+    {EO_OP_SHRINK, "T 5", "lambd=1 bias=0.5", EO_FLOAT32, 0, {{-3, -1, 1, 2, NAN_}}, {-2.5, 0, 0, 1.5, NAN_}},
+    /* sequences: in float64, then cast; the last one of linspace is stop */
+    {EO_OP_EYE, "", "shape=2,3 k=1 dtype=T", EO_INT8, 0, {{0}}, {0, 1, 0, 0, 0, 1}},
+    {EO_OP_EYE, "", "shape=3,2 k=-1 dtype=T", EO_FLOAT16, 0, {{0}}, {0, 0, 1, 0, 0, 1}},
+    {EO_OP_ARANGE, "", "start=10 step=-2.5 count=4 dtype=T", EO_INT32, 0, {{0}}, {10, 7, 5, 2}},
+    {EO_OP_ARANGE, "", "start=-1 step=100 count=4 dtype=T", EO_UINT8, 0, {{0}}, {0, 99, 199, 255}},
+    {EO_OP_LINSPACE, "", "start=1 stop=2 count=5 dtype=T", EO_FLOAT64, 0, {{0}}, {1, 1.25, 1.5, 1.75, 2}},
+    {EO_OP_LINSPACE,
+     "",
+     "start=0 stop=0.7 count=8 dtype=T",
+     EO_FLOAT64,
+     0,
+     {{0}},
+     {0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7}},
+    {EO_OP_LINSPACE, "", "start=7 stop=9 count=1 dtype=T", EO_INT64, 0, {{0}}, {7}},
+    {EO_OP_ONES, "", "shape=2 dtype=T", EO_BOOL, 0, {{0}}, {1, 1}},
+    {EO_OP_ZEROS, "", "shape=2 dtype=T", EO_FLOAT32, 0, {{0}}, {0, 0}},
     /* functions that overflow or cancel when written carelessly */
     {EO_OP_SIGMOID, "T 4", "", EO_FLOAT64, 0, {{-800, 0, 800, -745}}, {0, 0.5, 1, 4.9406564584124654e-324}},
     {EO_OP_SOFTPLUS, "T 4", "", EO_FLOAT64, 0, {{-800, 0, 800, NAN_}}, {0, 0.69314718055994529, 800, NAN_}},
@@ -203,7 +351,7 @@ START_TEST(test_known_answers)
         ASSERT_OK(run_on(reference, &r, -1, &out, &err));
         for (int64_t i = 0; i < eo_tensor_desc_count(&r.out[0]); i++) {
             double got = element_value((enum eo_dtype)r.out[0].dtype, out.out[0], i), want = a->out[i];
-            bool same = got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-15 * fabs(want);
+            bool same = got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 4e-16 * fabs(want);
             CHECK(same, "answer %zu (%s %s of %s): element %lld is %.17g, should be %.17g", c, r.op->name, a->inputs,
                   eo_dtype_name(a->dtype), (long long)i, got, want);
         }
@@ -269,6 +417,7 @@ START_TEST(test_random_rows_can_be_split)
     } calls[] = {
         {EO_OP_UNIFORM, "I 3", "shape=6,5 dtype=T stream=9", "I 3", "shape=2,5 dtype=T stream=9", 0},
         {EO_OP_NORMAL, "I 3", "shape=6,5 dtype=T stream=9", "I 3", "shape=2,5 dtype=T stream=9", 0},
+        {EO_OP_BERNOULLI, "I 3", "shape=6,5 dtype=T stream=9 p=0.4", "I 3", "shape=2,5 dtype=T stream=9 p=0.4", 0},
         {EO_OP_DROPOUT, "T 6x5; I 3", "p=0.4", "T 2x5; I 3", "p=0.4", 1},
     };
     for (size_t c = 0; c < EO_COUNT_OF(calls); c++) {
@@ -297,6 +446,69 @@ START_TEST(test_random_rows_can_be_split)
         results_fini(&all);
         run_fini(&whole);
     }
+}
+END_TEST
+
+/* A bernoulli 1 is where dropout would zero: they draw the same words, and both mean "with probability p". */
+START_TEST(test_bernoulli_is_dropout)
+{
+    struct eo_error err;
+    struct run ones, kept;
+    struct results a, b;
+    int n = 0;
+    ASSERT_OK(
+        case_init(&ones, &(struct op_case){EO_OP_BERNOULLI, "I 3", "shape=10000 p=0.3 dtype=T"}, EO_INT8, 0, &err));
+    ASSERT_OK(case_init(&kept, &(struct op_case){EO_OP_DROPOUT, "T 10000; I 3", "p=0.3"}, EO_FLOAT32, 0, &err));
+    case_fill(&ones, FILL_ORDINARY, 4);
+    memcpy(kept.in_data[1], ones.in_data[0], 24);
+    for (int i = 0; i < 10000; i++)
+        ((float *)kept.in_data[0])[i] = 1;
+    ASSERT_OK(run_on(reference, &ones, -1, &a, &err));
+    ASSERT_OK(run_on(reference, &kept, -1, &b, &err));
+    for (int i = 0; i < 10000; i++) {
+        bool one = ((const int8_t *)a.out[0])[i] == 1;
+        CHECK(one == (((const float *)b.out[0])[i] == 0), "element %d", i);
+        n += one;
+    }
+    ck_assert_int_le(abs(n - 3000), 200); /* more than four standard deviations */
+    results_fini(&a);
+    results_fini(&b);
+    run_fini(&ones);
+    run_fini(&kept);
+}
+END_TEST
+
+/* Each number once; the order that sorting by the keys gives; the row offset changes nothing, the seed all. */
+START_TEST(test_permutation)
+{
+    enum { N = 500 };
+    struct eo_error err;
+    struct run r;
+    struct results a, b;
+    bool seen[N] = {false};
+    ASSERT_OK(case_init(&r, &(struct op_case){EO_OP_PERMUTATION, "I 3", "n=500 stream=7"}, EO_INT64, 0, &err));
+    case_fill(&r, FILL_ORDINARY, 5);
+    int64_t *rng = r.in_data[0];
+    ASSERT_OK(run_on(reference, &r, -1, &a, &err));
+    const int64_t *order = a.out[0];
+    for (int i = 0; i < N; i++) {
+        CHECK(order[i] >= 0 && order[i] < N && !seen[order[i]], "element %d", i);
+        seen[order[i]] = true;
+        if (i > 0)
+            CHECK(eo_rng_key(rng[0], rng[1], 7, (uint64_t)order[i - 1]) <=
+                      eo_rng_key(rng[0], rng[1], 7, (uint64_t)order[i]),
+                  "element %d", i);
+    }
+    rng[EO_RNG_ROW_OFFSET] += 3;
+    ASSERT_OK(run_on(reference, &r, -1, &b, &err));
+    ck_assert_int_eq(memcmp(a.out[0], b.out[0], sizeof(int64_t) * N), 0);
+    results_fini(&b);
+    rng[EO_RNG_SEED]++;
+    ASSERT_OK(run_on(reference, &r, -1, &b, &err));
+    ck_assert_int_ne(memcmp(a.out[0], b.out[0], sizeof(int64_t) * N), 0);
+    results_fini(&a);
+    results_fini(&b);
+    run_fini(&r);
 }
 END_TEST
 
@@ -342,8 +554,9 @@ END_TEST
 int main(void)
 {
     struct eo_error err;
-    const TTest *const tests[] = {test_known_answers, test_optimizer_steps, test_random_rows_can_be_split,
-                                  test_dropout_keeps_the_mean, test_self_check_and_device};
+    const TTest *const tests[] = {test_known_answers,        test_optimizer_steps, test_random_rows_can_be_split,
+                                  test_bernoulli_is_dropout, test_permutation,     test_dropout_keeps_the_mean,
+                                  test_self_check_and_device};
     (void)setenv("CK_FORK", "no", 1);
     if (registry_open("reference", NULL, &reference, NULL, 0, &err) != EO_OK)
         return EXIT_FAILURE;

@@ -26,18 +26,35 @@ static bool may_differ_between_isas(enum eo_op op)
         return true;
     switch (op) {
     case EO_OP_EXP:
+    case EO_OP_EXP2:
     case EO_OP_LOG:
+    case EO_OP_LOG2:
+    case EO_OP_LOG10:
     case EO_OP_LOG1P:
     case EO_OP_EXPM1:
-    case EO_OP_SIGMOID:
+    case EO_OP_CBRT:
+    case EO_OP_ERF:
+    case EO_OP_ERFC:
+    case EO_OP_SIN:
+    case EO_OP_COS:
+    case EO_OP_TAN:
+    case EO_OP_ASIN:
+    case EO_OP_ACOS:
+    case EO_OP_ATAN:
+    case EO_OP_SINH:
+    case EO_OP_COSH:
     case EO_OP_TANH:
+    case EO_OP_ASINH:
+    case EO_OP_ACOSH:
+    case EO_OP_ATANH:
+    case EO_OP_SIGMOID:
     case EO_OP_SOFTPLUS:
     case EO_OP_POWER:
+    case EO_OP_ATAN2:
     case EO_OP_SOFTMAX:
     case EO_OP_LOG_SOFTMAX:
     case EO_OP_CROSS_ENTROPY:
     case EO_OP_MATMUL:
-    case EO_OP_LINEAR:
         return true;
     default:
         return false;
@@ -53,8 +70,8 @@ static bool is_library(const char *kernel)
 static void compare(const struct run *r, const struct results *a, const struct results *b, const char *what)
 {
     for (int o = 0; o < r->n_out; o++)
-        CHECK(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0, "%s and %s give different bits (%s)",
-              a->kernel, b->kernel, what);
+        CHECK(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
+              "%s: %s and %s give different bits (%s)", r->op->name, a->kernel, b->kernel, what);
 }
 
 /* One call on both devices (which may be one); libraries are held to it only on one and the same device. Returns

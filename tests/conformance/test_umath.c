@@ -106,8 +106,13 @@ START_TEST(test_functions_meet_numpys_bounds)
         enum eo_op op;
         int float32_lines, float64_lines;
     } functions[] = {
-        {"exp", EO_OP_EXP, 129, 238},     {"log", EO_OP_LOG, 113, 147},   {"log1p", EO_OP_LOG1P, 714, 714},
-        {"expm1", EO_OP_EXPM1, 714, 714}, {"tanh", EO_OP_TANH, 714, 714},
+        {"exp", EO_OP_EXP, 129, 238},       {"exp2", EO_OP_EXP2, 714, 714},     {"log", EO_OP_LOG, 113, 147},
+        {"log2", EO_OP_LOG2, 814, 814},     {"log10", EO_OP_LOG10, 814, 814},   {"log1p", EO_OP_LOG1P, 714, 714},
+        {"expm1", EO_OP_EXPM1, 714, 714},   {"cbrt", EO_OP_CBRT, 714, 714},     {"sin", EO_OP_SIN, 655, 710},
+        {"cos", EO_OP_COS, 660, 710},       {"tan", EO_OP_TAN, 714, 714},       {"arcsin", EO_OP_ASIN, 714, 714},
+        {"arccos", EO_OP_ACOS, 714, 714},   {"arctan", EO_OP_ATAN, 714, 714},   {"sinh", EO_OP_SINH, 714, 714},
+        {"cosh", EO_OP_COSH, 714, 714},     {"tanh", EO_OP_TANH, 714, 714},     {"arcsinh", EO_OP_ASINH, 714, 714},
+        {"arccosh", EO_OP_ACOSH, 714, 714}, {"arctanh", EO_OP_ATANH, 714, 714},
     };
     for (size_t i = 0; i < EO_COUNT_OF(functions); i++) {
         check_function(functions[i].function, functions[i].op, false, functions[i].float32_lines);

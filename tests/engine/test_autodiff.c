@@ -90,10 +90,124 @@ START_TEST(kinks_of_one_operand_are_pytorchs)
     check_unary(EO_OP_ABS, NULL, (double[]){-2, 0, 3, INFINITY}, (double[]){-1, 0, 1, 1}, 4);
     check_unary(EO_OP_SIGN, NULL, (double[]){-2, 0, 3, NAN}, (double[]){0, 0, 0, 0}, 4);
     check_unary(EO_OP_SQRT, NULL, (double[]){0, 4}, (double[]){INFINITY, 0.25}, 2);
+    check_unary(EO_OP_ROUND, NULL, (double[]){0.5, 1.2, -3}, (double[]){0, 0, 0}, 3);
+    check_unary(EO_OP_FLOOR, NULL, (double[]){0, 1.2, NAN}, (double[]){0, 0, 0}, 3);
+    check_unary(EO_OP_CBRT, NULL, (double[]){0, 8}, (double[]){INFINITY, 1.0 / 12}, 2);
     eo_attrs_default(clip, &attrs);
     ASSERT_OK(eo_attrs_set_float(clip, &attrs, "low", -1, &err));
     ASSERT_OK(eo_attrs_set_float(clip, &attrs, "high", 2, &err));
     check_unary(EO_OP_CLIP, &attrs, (double[]){-1.5, -1, 0, 2, 2.5, NAN}, (double[]){0, 1, 1, 1, 0, 0}, 6);
+}
+END_TEST
+
+/* The gradient of an activation at n points, with up to two of its numbers set. */
+static void check_activation(enum eo_op op, const char *name, double number, const char *other, double other_number,
+                             const double *x, const double *wanted, int n)
+{
+    const struct eo_op_schema *row = eo_op_schema(op);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(row, &attrs);
+    if (name != NULL) {
+        ASSERT_OK(eo_attrs_set_float(row, &attrs, name, number, &err));
+    }
+    if (other != NULL) {
+        ASSERT_OK(eo_attrs_set_float(row, &attrs, other, other_number, &err));
+    }
+    check_unary(op, &attrs, x, wanted, n);
+}
+
+/* PyTorch: the slope of the lower side where there is one, 0 where a side is flat; NaN is handed on or lets g through.
+ */
+START_TEST(kinks_of_activations_are_pytorchs)
+{
+    const double at_zero[] = {-1, 0, -0.0, 1}, around_three[] = {-4, -3, 3, 4};
+
+    check_activation(EO_OP_LEAKY_RELU, "alpha", 0.25, NULL, 0, at_zero, (double[]){0.25, 0.25, 0.25, 1}, 4);
+    check_activation(EO_OP_ELU, "alpha", 2, NULL, 0, at_zero + 1, (double[]){2, 2, 1}, 3);
+    check_activation(EO_OP_SELU, "alpha", 2, "gamma", 3, at_zero + 1, (double[]){6, 6, 3}, 3);
+    check_activation(EO_OP_CELU, "alpha", 2, NULL, 0, at_zero + 1, (double[]){1, 1, 1}, 3);
+    check_activation(EO_OP_HARD_SIGMOID, "alpha", 0.25, "beta", 0.75, around_three, (double[]){0, 0, 0, 0}, 4);
+    check_activation(EO_OP_HARD_SIGMOID, "alpha", 0.25, "beta", 0.75, at_zero, (double[]){0.25, 0.25, 0.25, 0}, 4);
+    check_activation(EO_OP_HARD_SWISH, NULL, 0, NULL, 0, around_three, (double[]){0, 0, 1, 1}, 4);
+    check_activation(EO_OP_THRESHOLDED_RELU, "alpha", 1, NULL, 0, (double[]){0, 1, 2, NAN}, (double[]){0, 0, 1, 1}, 4);
+    check_activation(EO_OP_SHRINK, "lambd", 1, "bias", 1, (double[]){-2, -1, 0, 1, 2}, (double[]){1, 0, 0, 0, 1}, 5);
+    check_activation(EO_OP_SOFTSIGN, NULL, 0, NULL, 0, (double[]){-1, 0, 1}, (double[]){0.25, 1, 0.25}, 3);
+}
+END_TEST
+
+/* Where a value or a derivative has a limit, nothing on the way to it overflows or multiplies 0 by infinity. */
+START_TEST(activations_stay_finite)
+{
+    static const struct {
+        enum eo_op op;
+        double below, above; /* derivatives at -1000 and 1000 */
+    } rows[] = {
+        {EO_OP_LEAKY_RELU, (double)0.01F, 1},
+        {EO_OP_ELU, 0, 1},
+        {EO_OP_CELU, 0, 1},
+        {EO_OP_GELU, 0, 1},
+        {EO_OP_SILU, 0, 1},
+        {EO_OP_MISH, 0, 1},
+        {EO_OP_HARD_SIGMOID, 0, 0},
+        {EO_OP_HARD_SWISH, 0, 1},
+        {EO_OP_THRESHOLDED_RELU, 0, 1},
+        {EO_OP_SHRINK, 1, 1},
+        {EO_OP_LOG_SIGMOID, 1, 0},
+        {EO_OP_SOFTPLUS, 0, 1},
+        {EO_OP_SIGMOID, 0, 0},
+        {EO_OP_TANH, 0, 0},
+        {EO_OP_ERF, 0, 0},
+        {EO_OP_SELU, 0, 1.05070102214813232},
+        {EO_OP_ATAN, 1e-6, 1e-6},
+        {EO_OP_ASINH, 1e-3, 1e-3},
+        {EO_OP_SOFTSIGN, 1 / 1002001.0, 1 / 1002001.0},
+    };
+    const float x[2] = {-1000, 1000};
+
+    for (size_t i = 0; i < EO_COUNT_OF(rows); i++) {
+        const char *name = eo_op_schema(rows[i].op)->name;
+        struct eo_device *dev = harness_device("reference");
+        struct harness h;
+        float y[2], dx[2];
+        eo_value outputs[2], in;
+
+        setup();
+        in = INPUT(g, "x", EO_FLOAT32, 2);
+        outputs[0] = eo_build_unary(&b, rows[i].op, in);
+        outputs[1] = gradient(total(outputs[0]), in);
+        ASSERT_OK(harness_open(&h, dev, g, outputs, 2, (struct harness_options){0}, &err));
+        harness_feed(&h, in, x);
+        ASSERT_OK(harness_run(&h, &err));
+        harness_fetch(&h, 0, y);
+        harness_fetch(&h, 1, dx);
+        ck_assert_msg(isfinite(y[0]) && isfinite(y[1]), "%s: %g and %g", name, (double)y[0], (double)y[1]);
+        ck_assert_msg(fabs((double)dx[0] - rows[i].below) <= 2e-6 && fabs((double)dx[1] - rows[i].above) <= 2e-6,
+                      "%s: derivatives %g and %g, not %g and %g", name, (double)dx[0], (double)dx[1], rows[i].below,
+                      rows[i].above);
+        harness_close(&h);
+        registry_close(dev);
+        teardown();
+    }
+}
+END_TEST
+
+/* The slope of prelu gets nothing from positive elements, infinite ones neither, and all of those that share it. */
+START_TEST(prelu_has_a_gradient_for_its_slope)
+{
+    const double x[4] = {-2, 0, INFINITY, -3}, slope[2] = {0.5, 0.25};
+    double dx[4], ds[2];
+    double *out[2] = {dx, ds};
+    eo_value in[2], grads[2];
+
+    setup();
+    in[0] = INPUT(g, "x", EO_FLOAT64, 2, 2);
+    in[1] = INPUT(g, "slope", EO_FLOAT64, 2);
+    ASSERT_OK(autodiff_gradients(g, total(eo_build_op(&b, EO_OP_PRELU, in, 2, NULL)), EO_NO_VALUE, in, 2, grads, &err));
+    evaluate((const double *const[]){x, slope}, grads, 2, out);
+    assert_same(dx, (double[]){0.5, 0.25, 1, 0.25}, 4, "x");
+    assert_same(ds, (double[]){-2, -3}, 2, "slope");
+    teardown();
 }
 END_TEST
 
@@ -119,6 +233,11 @@ START_TEST(kinks_of_two_operands_are_pytorchs)
                  (double[]){1, 0.5, 0, 1}, 4);
     check_binary(EO_OP_MINIMUM, (double[]){1, 2, 3, NAN}, (double[]){2, 2, 2, 0}, (double[]){1, 0.5, 0, 1},
                  (double[]){0, 0.5, 1, 1}, 4);
+    /* whole quotients and what is left over: flat, and -q */
+    check_binary(EO_OP_FLOOR_DIVIDE, (double[]){7, 6}, (double[]){2, 2}, (double[]){0, 0}, (double[]){0, 0}, 2);
+    check_binary(EO_OP_REMAINDER, (double[]){7, -7, 6}, (double[]){2, 2, 2}, (double[]){1, 1, 1}, (double[]){-3, 4, -3},
+                 3);
+    check_binary(EO_OP_FMOD, (double[]){7, -7, 6}, (double[]){2, 2, 2}, (double[]){1, 1, 1}, (double[]){-3, 3, -3}, 3);
     /* a^b: b = 0 is flat in a, also at a = 0; a = 0 with b >= 0 is flat in b. */
     check_binary(EO_OP_POWER, (double[]){0, 0, 0, 2, -2, 0}, (double[]){2, 0, 1, 0, 2, 0.5},
                  (double[]){0, 0, 1, 0, -4, INFINITY}, (double[]){0, 0, 0, log(2), NAN, 0}, 6);
@@ -343,7 +462,8 @@ START_TEST(errors_name_what_is_wrong)
 }
 END_TEST
 
-EO_SUITE("autodiff", kinks_of_one_operand_are_pytorchs, kinks_of_two_operands_are_pytorchs,
-         extremes_share_their_gradient, power_has_a_second_derivative_at_zero, contributions_add_up, seed_scales_rows,
-         integers_carry_nothing, narrow_dtypes_divide_in_float32, labels_follow_the_forward_node, depth_costs_no_stack,
+EO_SUITE("autodiff", kinks_of_one_operand_are_pytorchs, kinks_of_activations_are_pytorchs, activations_stay_finite,
+         prelu_has_a_gradient_for_its_slope, kinks_of_two_operands_are_pytorchs, extremes_share_their_gradient,
+         power_has_a_second_derivative_at_zero, contributions_add_up, seed_scales_rows, integers_carry_nothing,
+         narrow_dtypes_divide_in_float32, labels_follow_the_forward_node, depth_costs_no_stack,
          errors_name_what_is_wrong)

@@ -84,6 +84,7 @@ struct grad_case {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 static const struct grad_case cases[] = {
+#include "tests/engine/gradient_cases/activation.def"
 #include "tests/engine/gradient_cases/elementwise.def"
 #include "tests/engine/gradient_cases/index.def"
 #include "tests/engine/gradient_cases/linalg.def"

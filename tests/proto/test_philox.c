@@ -54,6 +54,8 @@ START_TEST(test_frozen)
     ck_assert_uint_eq(eo_rng_word(42, 7, 3, 0), 0x083a76c7U);
     ck_assert_double_eq(eo_rng_uniform(42, 7, 3, 5, EO_FLOAT32, 0, 1), 0x1.bf652p-1);
     ck_assert_double_eq(eo_rng_uniform(42, 7, 3, 5, EO_FLOAT64, 0, 1), 0x1.ab4f74dd56fbfp-1);
+    ck_assert_uint_eq(eo_rng_key(42, 7, 3, 0), UINT64_C(0x083a76c7d43b842c));
+    ck_assert_uint_eq(eo_rng_key(42, 7, 3, 3), UINT64_C(0xcc702072b19d1e9b));
     ck_assert_double_eq(eo_rng_normal(42, 7, 3, 4, 0, 1), 0x1.45c58edc354fep-2);
     ck_assert_double_eq(eo_rng_normal(42, 7, 3, 5, 0, 1), -0x1.150c8fba0ffbcp-1);
 }
@@ -186,6 +188,9 @@ START_TEST(test_dropout)
         }
         ck_assert_double_le(fabs((double)dropped / N - p[k]), 5 * sqrt(p[k] * (1 - p[k]) / N) + 1e-9);
     }
+    ck_assert_uint_eq(eo_rng_bernoulli_threshold(0), 0);
+    ck_assert_uint_eq(eo_rng_bernoulli_threshold(0.5), UINT64_C(1) << 31);
+    ck_assert_uint_eq(eo_rng_bernoulli_threshold(1), UINT64_C(1) << 32); /* above every word */
     ck_assert_uint_eq(eo_rng_drop_threshold(0), 0);
     ck_assert_uint_eq(eo_rng_drop_threshold(0.5), 0x80000000);
 }

@@ -14,6 +14,14 @@ START_TEST(test_creation)
         {"uniform", "shape=4,5 low=-1 high=1 stream=4294967295", "float32 [4, 5]", {"int64 3"}},
         {"uniform", "shape= low=2 high=2 dtype=float64", "float64 []", {"int64 3"}},
         {"normal", "shape=10 std=0 dtype=bfloat16", "bfloat16 [10]", {"int64 3"}},
+        {"zeros", "shape=2,0 dtype=bool", "bool [2, 0]", {NULL}},
+        {"ones", "shape= dtype=uint64", "uint64 []", {NULL}},
+        {"eye", "shape=2,3 k=-9223372036854775808", "float32 [2, 3]", {NULL}},
+        {"arange", "count=0", "float32 [0]", {NULL}},
+        {"arange", "count=5 dtype=int8 start=1e300", "int8 [5]", {NULL}},
+        {"linspace", "count=5 dtype=bfloat16", "bfloat16 [5]", {NULL}},
+        {"bernoulli", "shape=3 dtype=bool p=1", "bool [3]", {"int64 3"}},
+        {"permutation", "n=7", "int64 [7]", {"int64 3"}},
     };
     static const struct bad bad[] = {
         {"full", "shape=2 dtype=int8 value=128", EO_E_BAD_ATTRIBUTE, "not a value of int8", {END}, {NULL}},
@@ -35,6 +43,22 @@ START_TEST(test_creation)
         {"uniform", "shape=2", EO_E_BAD_ARITY, "takes 1 input, not 0", {END}, {NULL}},
         {"normal", "shape=2 std=-1", EO_E_BAD_ATTRIBUTE, "std is -1", {NONE, END}, {"int64 3"}},
         {"normal", "shape=2 mean=nan", EO_E_BAD_ATTRIBUTE, "mean is nan", {NONE, END}, {"int64 3"}},
+        {"zeros", "shape=2,-1", EO_E_BAD_ATTRIBUTE, "must be at least 0", {END}, {NULL}},
+        {"ones", "shape=4611686018427387904,4611686018427387904", EO_E_TOO_LARGE, "64 bits", {END}, {NULL}},
+        {"eye", "shape=3", EO_E_BAD_ATTRIBUTE, "must have 2: rows, columns", {END}, {NULL}},
+        {"eye", "shape=3,4,5", EO_E_BAD_ATTRIBUTE, "has 3 entries", {END}, {NULL}},
+        {"arange", "", EO_E_BAD_ATTRIBUTE, "count", {END}, {NULL}},
+        {"arange", "count=-1", EO_E_BAD_ATTRIBUTE, "count is -1", {END}, {NULL}},
+        {"arange", "count=9223372036854775807", EO_E_TOO_LARGE, "64 bits", {END}, {NULL}},
+        {"arange", "count=2 dtype=bool", EO_E_BAD_ATTRIBUTE, "dtype is bool", {END}, {NULL}},
+        {"arange", "count=2 step=inf", EO_E_BAD_ATTRIBUTE, "step is inf", {END}, {NULL}},
+        {"linspace", "count=2 start=-1e308 stop=1e308", EO_E_BAD_ATTRIBUTE, "wider than", {END}, {NULL}},
+        {"linspace", "count=2 dtype=bool", EO_E_BAD_ATTRIBUTE, "dtype is bool", {END}, {NULL}},
+        {"bernoulli", "shape=2 p=1.5", EO_E_BAD_ATTRIBUTE, "p is 1.5", {NONE, END}, {"int64 3"}},
+        {"bernoulli", "shape=2 p=nan", EO_E_BAD_ATTRIBUTE, "p is nan", {NONE, END}, {"int64 3"}},
+        {"bernoulli", "shape=2", EO_E_SHAPE_MISMATCH, "rng must have shape [3]", {0, END}, {"int64 2"}},
+        {"permutation", "", EO_E_BAD_ATTRIBUTE, "n", {NONE, END}, {"int64 3"}},
+        {"permutation", "n=4", EO_E_DTYPE_MISMATCH, "rng is float32", {NONE, END}, {"float32 3"}},
     };
 
     check_good(good, EO_COUNT_OF(good));
@@ -75,15 +99,15 @@ START_TEST(test_elementwise)
          "takes 2 inputs, not 6",
          {NONE, NONE, NONE, NONE},
          {"int8", "int8", "int8", "int8", "int8", "int8"}},
-        {"divide",
+        {"atan2",
          NULL,
          EO_E_DTYPE_MISMATCH,
          "must be float32, float64, float16 or bfloat16",
          {NONE, NONE, END},
          {"int32 2", "int32 2"}},
-        {"less", NULL, EO_E_DTYPE_MISMATCH, "input a is bool", {NONE, NONE, END}, {"bool", "bool"}},
+        {"maximum", NULL, EO_E_DTYPE_MISMATCH, "input a is bool", {NONE, NONE, END}, {"bool", "bool"}},
         {"logical_and", NULL, EO_E_DTYPE_MISMATCH, "must be bool", {NONE, NONE, END}, {"int8", "int8"}},
-        {"relu", NULL, EO_E_DTYPE_MISMATCH, "input x is int32", {NONE, END}, {"int32 2"}},
+        {"tanh", NULL, EO_E_DTYPE_MISMATCH, "input x is int32", {NONE, END}, {"int32 2"}},
         {"negative", NULL, EO_E_DTYPE_MISMATCH, "input x is uint8", {NONE, END}, {"uint8 2"}},
         {"where",
          NULL,
@@ -117,6 +141,37 @@ START_TEST(test_elementwise)
          {NONE, NONE, END},
          {"float32 2147483648x1", "float32 2147483648"}},
         {"cast", "dtype=float64", EO_E_TOO_LARGE, "does not fit", {NONE, END}, {"int8 4611686018427387904"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
+START_TEST(test_activations)
+{
+    static const struct good good[] = {
+        {"leaky_relu", "alpha=-1e38", "float32 [2, 0]", {"float32 2x0"}},
+        {"gelu", "approximate=tanh", "bfloat16 []", {"bfloat16"}},
+        {"celu", "alpha=-1e300", "float64 [3]", {"float64 3"}},
+        {"prelu", NULL, "float32 [2, 3, 4]", {"float32 2x3x4", "float32 3x1"}},
+        {"prelu", NULL, "float16 [0, 4]", {"float16 0x4", "float16"}},
+        {"relu", NULL, "int8 [3]", {"int8 3"}},
+    };
+    static const struct bad bad[] = {
+        {"leaky_relu", "alpha=1e39", EO_E_BAD_ATTRIBUTE, "alpha is 1e+39, beyond", {NONE, END}, {"float16 2"}},
+        {"leaky_relu", "alpha=nan", EO_E_BAD_ATTRIBUTE, "alpha is nan", {NONE, END}, {"float32 2"}},
+        {"hard_sigmoid", "beta=-1e40", EO_E_BAD_ATTRIBUTE, "beta is -1e+40", {NONE, END}, {"float32 2"}},
+        {"celu", "alpha=0", EO_E_BAD_ATTRIBUTE, "alpha is 0, must not be 0", {NONE, END}, {"float64 2"}},
+        {"celu", "alpha=1e-60", EO_E_BAD_ATTRIBUTE, "alpha is 1e-60, must not", {NONE, END}, {"float32 2"}},
+        {"shrink", "lambd=-1", EO_E_BAD_ATTRIBUTE, "lambd is -1", {NONE, END}, {"float32 2"}},
+        {"silu", NULL, EO_E_DTYPE_MISMATCH, "input x is int32", {NONE, END}, {"int32 2"}},
+        {"prelu", NULL, EO_E_SHAPE_MISMATCH, "slope must broadcast", {NONE, NONE, END}, {"float32 3", "float32 2x3"}},
+        {"prelu", NULL, EO_E_SHAPE_MISMATCH, "x has 4 where slope has 3", {1, 0, END}, {"float32 3x4", "float32 3"}},
+        {"prelu", NULL, EO_E_DTYPE_MISMATCH, "dtypes differ", {NONE, NONE, END}, {"float32 3", "float64 3"}},
+        {"relu", NULL, EO_E_DTYPE_MISMATCH, "input x is uint8", {NONE, END}, {"uint8 2"}},
+        {"bitwise_and", NULL, EO_E_DTYPE_MISMATCH, "input a is bool", {NONE, NONE, END}, {"bool 2", "bool 2"}},
+        {"shift_left", NULL, EO_E_DTYPE_MISMATCH, "input a is float32", {NONE, NONE, END}, {"float32 2", "float32 2"}},
     };
 
     check_good(good, EO_COUNT_OF(good));
@@ -757,7 +812,7 @@ START_TEST(test_matmul_geometry)
 }
 END_TEST
 
-EO_SUITE("shape_rules", test_creation, test_elementwise, test_products, test_report, test_reductions,
+EO_SUITE("shape_rules", test_creation, test_elementwise, test_activations, test_products, test_report, test_reductions,
          test_reshape_transpose_expand, test_concatenate, test_slices, test_every_small_slice,
          test_gather_scatter_one_hot, test_losses_and_dropout, test_updates, test_unchecked_descriptors,
          test_normalize_axes, test_matmul_geometry)

@@ -24,22 +24,25 @@
 #define VECTOR_FOR(i, n) _Pragma("GCC ivdep") for (int64_t i = 0; i < (n); i++)
 #endif
 
-/* Bounds of clip in the dtype of its operand: f for floats, i for integers. */
+/* Bounds of clip in the kind of its operand: f for floats, i and u for signed and unsigned integers. isinf: the
+ * infinities that it looks for, NaN for one that it does not. */
 union vector_number {
     double f;
     int64_t i;
+    uint64_t u;
 };
 struct vector_args {
     union vector_number low, high;
 };
 
 /* out[i] = op(in[0][i], in[1][i], ...) for i < n. Bit k of scalars: in[k] is one element, used for every i; at least
- * one operand is no scalar, except for copy, where a scalar fills. args is read by clip only. */
+ * one operand is no scalar, except for copy, where a scalar fills. args is read by clip and isinf only. */
 typedef void (*vector_map_fn)(int64_t n, void *out, const void *const *in, unsigned scalars,
                               const struct vector_args *args);
 
-/* Rows of element-wise ops by op and dtype of the (last) operand; empty where there is no kernel. EO_OP_WHERE and
- * EO_OP_EXPAND (copy or fill) have all dtypes. Math rows come from a library where the build has one. */
+/* Rows of element-wise ops by op and dtype of the (last) operand; empty where there is no kernel. Rows of integers and
+ * rows of a mathematical library have tables of their own. EO_OP_WHERE and EO_OP_EXPAND (copy or fill) have all dtypes.
+ */
 typedef vector_map_fn vector_map_table[EO_OP_COUNT][EO_DTYPE_LIMIT];
 /* Cast by [from][to]. */
 typedef vector_map_fn vector_cast_table[EO_DTYPE_LIMIT][EO_DTYPE_LIMIT];
@@ -116,6 +119,7 @@ struct vector_rng {
 struct vector_random {
     void (*dropout[EO_DTYPE_LIMIT])(int64_t n, void *out, const void *x, const struct vector_rng *g, uint32_t threshold,
                                     double divisor);
+    void (*words)(int64_t n, uint32_t *out, const struct vector_rng *g); /* word i of element first + i */
     void (*uniform[EO_DTYPE_LIMIT])(int64_t n, void *out, const struct vector_rng *g, double low, double high);
 };
 
@@ -134,7 +138,7 @@ typedef void (*vector_product_fn)(const struct vector_product *p);
 struct vector_set {
     const char *name;        /* "baseline", "avx2", "avx512" */
     const char *description; /* "AVX2+FMA" */
-    const vector_map_table *elementwise, *math;
+    const vector_map_table *elementwise, *integer, *math;
     const vector_cast_table *cast;
     const vector_reduce_table *reduce;
     const vector_update_table *update;
@@ -143,7 +147,8 @@ struct vector_set {
 };
 
 #define VECTOR_DECLARE(isa)                                                                                            \
-    extern const vector_map_table VECTOR_PASTE(vector_elementwise, isa), VECTOR_PASTE(vector_math, isa);               \
+    extern const vector_map_table VECTOR_PASTE(vector_elementwise, isa), VECTOR_PASTE(vector_integer, isa),            \
+        VECTOR_PASTE(vector_math, isa);                                                                                \
     extern const vector_cast_table VECTOR_PASTE(vector_cast, isa);                                                     \
     extern const vector_reduce_table VECTOR_PASTE(vector_reduce, isa);                                                 \
     extern const vector_update_table VECTOR_PASTE(vector_update, isa);                                                 \

@@ -123,7 +123,13 @@ static void uniform_f64(int64_t n, void *out, const struct vector_rng *g, double
     })
 }
 
+static void random_words(int64_t n, uint32_t *out, const struct vector_rng *g)
+{
+    FOR_WORDS(g, n, 4, { memcpy(out + i, w, (size_t)m * sizeof *w); })
+}
+
 const struct vector_random VECTOR_ISA(vector_random) = {
+    .words = random_words,
     .dropout = {[EO_FLOAT32] = dropout_f32, [EO_FLOAT64] = dropout_f64},
     .uniform = {[EO_FLOAT32] = uniform_f32, [EO_FLOAT64] = uniform_f64},
 };

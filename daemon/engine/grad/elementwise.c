@@ -73,12 +73,6 @@ void grad_abs(const struct grad_site *s)
     site_give(s, 0, emit_mul(s, site_g(s), eo_build_unary(s->b, EO_OP_SIGN, site_x(s, 0))));
 }
 
-/* Flat wherever it has a derivative. */
-void grad_sign(const struct grad_site *s)
-{
-    site_give(s, 0, eo_build_full_like(s->b, site_x(s, 0), 0));
-}
-
 void grad_clip(const struct grad_site *s)
 {
     const struct eo_op_schema *op = s->node->op;
