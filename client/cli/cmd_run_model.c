@@ -222,21 +222,32 @@ static int print_json(const struct model_run *r)
     return json_line_end(&line, true);
 }
 
+/* "0.4ms" where it matters: small models run in less than one. */
+static char *short_time(double seconds, char *out, size_t size)
+{
+    if (seconds < 0.1) {
+        snprintf(out, size, "%.1fms", 1e3 * seconds);
+        return out;
+    }
+    return eo_format_duration(seconds, out, size);
+}
+
 static void note_run(const struct model_run *r)
 {
     char text[300];
     char load[32];
     char run[32];
     const struct eo_item *m = r->reply.result;
+    const long long n_threads = (long long)item_i64(m, "threads", 0);
     item_text(m, "fallback", text, sizeof text);
     if (text[0] != '\0') {
         report_note("not all of it ran on the device: %s", text);
     }
     if (!r->cli->given[CLI_OPT_QUIET]) {
-        report_note("ran in %s on %s with %lld threads; loading took %s",
-                    eo_format_duration(item_f64(m, "run_seconds"), run, sizeof run),
-                    item_text(m, "device", text, sizeof text), (long long)item_i64(m, "threads", 0),
-                    eo_format_duration(item_f64(m, "load_seconds"), load, sizeof load));
+        report_note("ran in %s on %s with %lld thread%s; loading took %s",
+                    short_time(item_f64(m, "run_seconds"), run, sizeof run), item_text(m, "device", text, sizeof text),
+                    n_threads, n_threads == 1 ? "" : "s",
+                    short_time(item_f64(m, "load_seconds"), load, sizeof load));
     }
 }
 

@@ -88,6 +88,19 @@ def from_a_file_to_a_file():
         expect(r.code == 0 and r.out.endswith("[9.5, 12.5, 15.5, 19.5, 26.5, 33.5]\n"), r)
 
 
+def the_example():
+    """What deploy/examples/ATTRIBUTION.md says of it."""
+    with ModelLab("example") as lab:
+        d = lab.daemon()
+        m, x = (os.path.join(net_lab.EXAMPLES, name) for name in ("digits.onnx", "digits-ten.npy"))
+        for backend in ("cpu", "reference"):
+            r = lab.model(m, "--input", "pixels=" + x, "-b", backend, "--output-dir", lab.path(backend), "-H", d.endpoint)
+            expect(r.code == 0, r)
+            expect(onnx.read_npy(lab.path(backend + "/1.npy")) == ("<i8", [10], struct.pack("<10q", *range(10))), r)
+        a, b = (struct.unpack("<100f", onnx.read_npy(lab.path(k + "/0.npy"))[2]) for k in ("cpu", "reference"))
+        expect(all(abs(p - q) < 1e-6 for p, q in zip(a, b)), a, b)
+
+
 def on_a_daemon():
     with ModelLab("far") as lab:
         d = lab.daemon()
@@ -391,6 +404,20 @@ def turns():
         nothing_left(d)
 
 
+def more_memory_than_there_is():
+    """An error, before the host is full; the model's process alone pays."""
+    with ModelLab("memory") as lab:
+        d = lab.daemon(args=["--memory-limit", "256MiB"])
+        m = onnx.model(onnx.graph([onnx.node("Expand", ["x", "s"], ["y"]), onnx.node("ReduceSum", ["y"], ["z"], keepdims=0)],
+                                  [onnx.value("x", onnx.FLOAT, [1]), onnx.value("s", onnx.INT64, [1])],
+                                  [onnx.value("z", onnx.FLOAT, [])]))
+        with d.connect() as c:
+            for n in (1 << 28, 1 << 40, (1 << 63) - 1):
+                e = failure(c, m, {"x": onnx.npy_floats([1], [1]), "s": onnx.npy("<i8", [1], struct.pack("<q", n))})
+                expect(e["code"] in (2006, 4003, 6006), e)
+        nothing_left(d)
+
+
 def the_daemon_ends():
     """SIGTERM does not wait for a model; what a killed daemon left goes with the next start."""
     with ModelLab("end") as lab:
@@ -422,9 +449,9 @@ def has_onnx():
 
 
 if has_onnx():
-    net_lab.main(from_a_file_to_a_file, on_a_daemon, describing, inputs_that_do_not_fit, models_that_are_none, every_dtype,
+    net_lab.main(from_a_file_to_a_file, the_example, on_a_daemon, describing, inputs_that_do_not_fit, models_that_are_none, every_dtype,
                  large_results, results_belong_to_a_session, a_client_that_vanishes, a_worker_that_dies,
-                 a_run_that_takes_too_long, turns, the_daemon_ends)
+                 a_run_that_takes_too_long, turns, more_memory_than_there_is, the_daemon_ends)
 else:
     def running_models():
         raise Skip("this build has no ONNX (protobuf-c is missing)")
