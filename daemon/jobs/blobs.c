@@ -1,19 +1,15 @@
 #include "daemon/jobs/blobs.h"
 
 #include "proto/base/checked.h"
-#include "proto/base/clock.h"
 #include "proto/base/file.h"
 #include "proto/base/sha256.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { ABANDONED_SECONDS = 24 * 3600 };
 
 bool blobs_name_valid(const char *sha256)
 {
@@ -41,25 +37,13 @@ int blobs_init(const char *state_dir, struct eo_error *err)
 {
     char dir[BLOBS_PATH];
     snprintf(dir, sizeof dir, "%s/blobs/part", state_dir);
-    int rc = eo_dir_ensure(dir, 0700, err);
-    if (rc != EO_OK) {
-        return rc;
-    }
-    DIR *d = opendir(dir);
-    if (d == NULL) {
-        int errnum = errno;
-        return eo_raise_io(err, errnum, "open", dir);
-    }
-    const int64_t now_seconds = eo_wall_ms() / 1000;
-    for (struct dirent *e = readdir(d); e != NULL; e = readdir(d)) {
-        struct stat st;
-        if (blobs_name_valid(e->d_name) && fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            now_seconds - (int64_t)st.st_mtime > ABANDONED_SECONDS) {
-            unlinkat(dirfd(d), e->d_name, 0);
-        }
-    }
-    closedir(d);
-    return EO_OK;
+    return eo_dir_ensure(dir, 0700, err);
+}
+
+/* "Last used" is now. Failing means no more than that it may go earlier. */
+static void note_use(const char *path)
+{
+    (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
 }
 
 bool blobs_have(const char *state_dir, const char *sha256, uint64_t *out_size, uint64_t *out_received)
@@ -70,6 +54,7 @@ bool blobs_have(const char *state_dir, const char *sha256, uint64_t *out_size, u
     *out_received = 0;
     if (blobs_path(state_dir, sha256, path) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
         *out_size = (uint64_t)st.st_size;
+        note_use(path);
         return true;
     }
     if (part_path(state_dir, sha256, path) && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {

@@ -1,6 +1,6 @@
 /* Data by content: files named by their SHA-256 below state/blobs. A blob exists only complete and verified; an upload
- * grows in blobs/part/<sha256> and becomes a blob by rename after hashing and fsync. All calls do file I/O: never on
- * the loop. */
+ * grows in blobs/part/<sha256> and becomes a blob by rename after hashing and fsync. Its modification time is when it
+ * was last used, which decides what blobs_trim removes. All calls do file I/O: never on the loop. */
 #ifndef EO_DAEMON_JOBS_BLOBS_H
 #define EO_DAEMON_JOBS_BLOBS_H
 
@@ -8,10 +8,9 @@
 
 enum { BLOBS_PATH = 1200 };
 
-bool blobs_name_valid(const char *sha256); /* 64 lower-case hex digits */
-int blobs_init(const char *state_dir,
-               struct eo_error *err); /* makes the folders, removes abandoned parts older than a day */
-/* A complete blob's size is in *out_size, or *out_received tells how much of an upload is there. */
+bool blobs_name_valid(const char *sha256);                   /* 64 lower-case hex digits */
+int blobs_init(const char *state_dir, struct eo_error *err); /* makes the folders */
+/* A use. A complete blob's size is in *out_size, or *out_received tells how much of an upload is there. */
 bool blobs_have(const char *state_dir, const char *sha256, uint64_t *out_size, uint64_t *out_received);
 /* Writes a chunk at offset; the one that reaches size hashes the whole. BAD_FILE: another content than its name says
  * (the part is removed); BAD_PARAMS: offset beyond what is there; DISK_FULL (the part is removed). Chunks of one blob

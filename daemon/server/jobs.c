@@ -109,6 +109,25 @@ struct job *jobs_add(struct jobs *js, struct job_record *record)
     return j;
 }
 
+static void pin_files(const struct job_file_ref *files, int n, struct eo_bytes *out)
+{
+    for (int i = 0; i < n; i++) {
+        if (files[i].sha256[0] != '\0') {
+            eo_bytes_append(out, files[i].sha256, strlen(files[i].sha256));
+        }
+    }
+}
+
+void jobs_pin_blobs(const struct jobs *js, struct eo_bytes *out)
+{
+    for (const struct job *j = js->list; j != NULL; j = j->next) {
+        if (!job_state_ended(j->record->state) || job_active(j)) {
+            pin_files(j->record->files, j->record->n_files, out);
+            pin_files(j->record->resume_files, j->record->n_resume_files, out);
+        }
+    }
+}
+
 bool job_dir(const struct job *j, char out[JOBS_DIR_SIZE])
 {
     const char *state = j->jobs->server->state_dir;

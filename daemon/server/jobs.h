@@ -82,6 +82,8 @@ struct jobs {
 
 /* The one table of the server; NULL while it ends. */
 struct jobs *jobs_of(struct server *s);
+/* Appends the names of data that jobs which wait or run need, without anything between them. */
+void jobs_pin_blobs(const struct jobs *js, struct eo_bytes *out);
 /* By id or unique prefix; NO_JOB says whether none or several fit. */
 int jobs_find(struct jobs *js, const char *prefix, struct job **out, struct eo_error *err);
 /* The job that parameter "job" of a request names (handlers/job.c). */

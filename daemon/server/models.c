@@ -1,5 +1,7 @@
 #include "daemon/server/models.h"
 
+#include "daemon/jobs/blobs.h"
+#include "daemon/jobs/blobs_trim.h"
 #include "daemon/server/device.h"
 #include "daemon/server/items.h"
 #include "daemon/server/process.h"
@@ -76,6 +78,7 @@ static void free_run(struct model_run *run)
         close(run->fd);
     }
     eo_bytes_fini(&run->task.body);
+    eo_bytes_fini(&run->task.blobs);
     eo_bytes_fini(&run->result);
     free(run);
 }
@@ -158,11 +161,24 @@ static void answer(struct model_run *run)
     eo_bytes_fini(&run->result);
 }
 
+static void note_uses(const struct model_run *run)
+{
+    const struct eo_bytes *names = &run->task.blobs;
+    for (size_t at = 0; at + BLOBS_NAME <= names->size; at += BLOBS_NAME) {
+        char name[BLOBS_NAME + 1] = "";
+        uint64_t size = 0;
+        uint64_t received = 0;
+        memcpy(name, names->data + at, BLOBS_NAME);
+        (void)blobs_have(run->models->server->state_dir, name, &size, &received);
+    }
+}
+
 /* The results lose their name, and what else a failed run has left goes. */
 static void settle_work(void *ctx)
 {
     struct model_run *run = ctx;
     struct stat st;
+    note_uses(run);
     if (run->cause.code == EO_OK && !run->task.describe) {
         run->fd = open(run->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         if (run->fd < 0 || fstat(run->fd, &st) != 0) {
@@ -402,12 +418,22 @@ int models_submit(struct request *r, struct model_task *task, struct eo_error *e
     }
     if (rc != EO_OK) {
         eo_bytes_fini(&task->body);
+        eo_bytes_fini(&task->blobs);
         return rc;
     }
     run->task = *task;
     add_run(m, run);
     schedule(m);
     return EO_OK;
+}
+
+void models_pin_blobs(const struct server *s, struct eo_bytes *out)
+{
+    for (const struct model_run *run = s->models->first; run != NULL; run = run->next) {
+        if (run->state == RUN_WAITING || run->state == RUN_RUNNING) {
+            eo_bytes_append(out, run->task.blobs.data, run->task.blobs.size);
+        }
+    }
 }
 
 static int find_run(const struct request *r, const char *id, struct model_run **out, struct eo_error *err)

@@ -27,13 +27,15 @@ struct model_task {
     char device[16];      /* "" = auto */
     struct eo_bytes body; /* n_keys key, value pairs of task.model; the rest is added when it starts */
     uint32_t n_keys;
+    struct eo_bytes blobs; /* names of its contents, BLOBS_NAME bytes each */
 };
 
 int models_init(struct server *s, struct eo_error *err); /* removes what an earlier daemon left */
 void models_fini(struct server *s);                      /* after the loop has settled */
-/* Queues a run; the request is answered when it has ended. Takes the body over, in any case.
+/* Queues a run; the request is answered when it has ended. Takes the task's buffers over, in any case.
  * Errors: SHUTTING_DOWN, BUSY, QUOTA, NO_MEMORY. */
 int models_submit(struct request *r, struct model_task *task, struct eo_error *err);
+void models_pin_blobs(const struct server *s, struct eo_bytes *out); /* as jobs_pin_blobs */
 /* A descriptor of the results of an ended run of r's session, the caller's to close; BAD_PARAMS: there is none of this
  * name. */
 int models_results(const struct request *r, const char *id, int *out_fd, struct eo_error *err);

@@ -1,5 +1,6 @@
 #include "daemon/server/server.h"
 
+#include "daemon/server/blob_keeper.h"
 #include "daemon/server/device.h"
 #include "daemon/server/host.h"
 #include "daemon/server/listener.h"
@@ -278,6 +279,9 @@ static int start_parts(struct server *s, struct eo_error *err)
         code = models_init(s, err);
     }
     if (code == EO_OK) {
+        code = blob_keeper_init(s, err);
+    }
+    if (code == EO_OK) {
         code = start_timers(s, err);
     }
     if (code == EO_OK) {
@@ -436,6 +440,7 @@ void server_fini(struct server *s)
         }
         loop_settle(s->loop); /* what file threads still have in hand refers to sessions and devices */
         models_fini(s);
+        blob_keeper_fini(s);
         if (s->sessions) {
             sessions_fini(s);
         }

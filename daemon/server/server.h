@@ -31,6 +31,7 @@ extern const struct server_module jobs_module; /* daemon/server/jobs.c */
 struct session_table;
 struct device_table;
 struct models;
+struct blob_keeper;
 struct listener;
 
 struct server {
@@ -51,6 +52,7 @@ struct server {
     struct session_table *sessions;
     struct device_table *devices;
     struct models *models;
+    struct blob_keeper *blob_keeper;
 
     struct listener *listeners[SERVER_MAX_LISTEN];
     int n_listeners;

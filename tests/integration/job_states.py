@@ -379,6 +379,32 @@ def blobs_on_the_wire():
             c.wait_end(job)
 
 
+def uploads_within_a_limit():
+    """What nobody used for the longest time goes; not what a job needs that waits or runs."""
+    with Lab("uploads") as lab:
+        d = lab.daemon(args=["--config", lab.write("conf", "blob-limit = 1MiB\nblob-keep = 10ms\n")])
+
+        def there(name):
+            return os.path.exists(os.path.join(d.state_dir, "blobs", name[:2], name))
+
+        with d.connect() as c:
+            job = c.submit(digits(**ENDLESS), CSV)
+            waiting = c.submit(digits(epochs=1), {"digits.csv": CSV["digits.csv"] + b"\n"})
+            c.wait_step(job, 5)
+            data = [hashlib.sha256(CSV["digits.csv"] + end).hexdigest() for end in (b"", b"\n")]
+            expect(all(there(name) for name in data), "data of jobs")
+            names = [c.put_blob(os.urandom(400 << 10)) for _ in range(4)]
+            deadline = time.monotonic() + 30 * net_lab.SLOW
+            while sum(there(name) for name in names) > 1:
+                expect(time.monotonic() < deadline, "they stay", [there(name) for name in names])
+                c.call("ping")
+            expect(there(names[-1]), "the newest one stays")
+            expect(all(there(name) for name in data), "so do those of jobs that run and wait")
+            c.call("job.cancel", {"job": job})
+            expect(c.wait_end(waiting)["state"] == "succeeded", "its data were there")
+
+
 net_lab.main(commands_on_an_ended_job, commands_on_a_running_job, one_slot_and_a_queue, two_slots,
              cancel_at_any_moment, the_same_submit_twice, listing_in_pages, watchers_get_every_byte, a_big_log,
-             resume_from_uploaded_files, blobs_on_the_wire)
+             resume_from_uploaded_files, blobs_on_the_wire,
+             uploads_within_a_limit)

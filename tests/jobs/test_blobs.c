@@ -136,26 +136,6 @@ START_TEST(an_upload_goes_on_after_a_restart)
 }
 END_TEST
 
-START_TEST(abandoned_uploads_go_after_a_day)
-{
-    uint64_t received = 0;
-    bool complete = false;
-    struct eo_error err = {0};
-    char part[200];
-    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
-
-    open_dir();
-    part_of(name, part, sizeof(part));
-    ASSERT_OK(put(SIZE, 0, 4000, &received, &complete, &err));
-    ASSERT_OK(blobs_init(dir, &err));
-    ck_assert(exists(part));
-    ck_assert_int_eq(utimensat(AT_FDCWD, part, old, 0), 0);
-    ASSERT_OK(blobs_init(dir, &err));
-    ck_assert(!exists(part));
-    close_dir();
-}
-END_TEST
-
 START_TEST(the_empty_blob)
 {
     uint64_t size = 1;
@@ -359,6 +339,6 @@ START_TEST(many_at_a_time)
 }
 END_TEST
 
-EO_SUITE("blobs", chunks_become_a_blob, an_upload_goes_on_after_a_restart, abandoned_uploads_go_after_a_day,
-         the_empty_blob, another_content_than_the_name_says, chunks_out_of_place, names_that_are_none, reading_parts,
+EO_SUITE("blobs", chunks_become_a_blob, an_upload_goes_on_after_a_restart, the_empty_blob,
+         another_content_than_the_name_says, chunks_out_of_place, names_that_are_none, reading_parts,
          materialised_under_another_name, a_disk_that_takes_no_more, many_at_a_time)

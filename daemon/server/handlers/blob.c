@@ -1,6 +1,7 @@
 /* blob.* requests: data by content. Files are touched on other threads; chunks of one blob are put one after another.
  */
 #include "daemon/jobs/blobs.h"
+#include "daemon/server/blob_keeper.h"
 #include "daemon/server/chunk.h"
 #include "daemon/server/handlers.h"
 #include "proto/base/text.h"
@@ -122,6 +123,9 @@ static void put_done(void *ctx)
         eo_pack_kv_u64(b, "received", w->received);
         eo_pack_kv_bool(b, "complete", w->complete);
         request_send(w->request);
+        if (w->complete) {
+            blob_keeper_wake(s);
+        }
     }
     request_unref(w->request);
     free(w);

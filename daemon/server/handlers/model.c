@@ -1,5 +1,6 @@
 /* model.*: ONNX files run in a process of their own (models.h). Nothing of a file is looked at here. */
 #include "daemon/jobs/blobs.h"
+#include "daemon/jobs/blobs_trim.h"
 #include "daemon/server/chunk.h"
 #include "daemon/server/device.h"
 #include "daemon/server/handlers.h"
@@ -12,13 +13,16 @@
 enum { MAX_INPUTS = 4096, NAME_SIZE = 1025, FILE_SIZE = 1025 };
 
 /* The blob that a map names by its key, as a path that a worker opens. */
-static int blob_of(const struct request *r, const struct eo_item *map, const char *key, char path[BLOBS_PATH],
-                   struct eo_error *err)
+static int blob_of(const struct request *r, const struct eo_item *map, const char *key, struct model_task *task,
+                   char path[BLOBS_PATH], struct eo_error *err)
 {
     char sha256[65];
     int rc = eo_need_str(map, key, sha256, sizeof sha256, err);
     if (rc == EO_OK && !blobs_path(r->server->state_dir, sha256, path)) {
         rc = EO_RAISE(err, EO_E_BAD_PARAMS, "%s is no SHA-256 in lower-case hex", key);
+    }
+    if (rc == EO_OK) {
+        eo_bytes_append(&task->blobs, sha256, BLOBS_NAME);
     }
     return rc;
 }
@@ -27,7 +31,7 @@ static int take_model(const struct request *r, struct model_task *task, struct e
 {
     char path[BLOBS_PATH];
     char name[FILE_SIZE];
-    int rc = blob_of(r, r->params, "model", path, err);
+    int rc = blob_of(r, r->params, "model", task, path, err);
     if (rc == EO_OK) {
         rc = eo_get_str(r->params, "name", "the model", name, sizeof name, err);
     }
@@ -39,15 +43,17 @@ static int take_model(const struct request *r, struct model_task *task, struct e
     return rc;
 }
 
-static int take_input(const struct request *r, const struct eo_item *input, struct eo_bytes *b, struct eo_error *err)
+static int take_input(const struct request *r, const struct eo_item *input, struct model_task *task,
+                      struct eo_error *err)
 {
+    struct eo_bytes *b = &task->body;
     char path[BLOBS_PATH];
     char name[NAME_SIZE];
     char file[FILE_SIZE];
     char format[8];
     int rc = eo_need_str(input, "name", name, sizeof name, err);
     if (rc == EO_OK) {
-        rc = blob_of(r, input, "sha256", path, err);
+        rc = blob_of(r, input, "sha256", task, path, err);
     }
     if (rc == EO_OK) {
         rc = eo_need_str(input, "format", format, sizeof format, err);
@@ -78,7 +84,7 @@ static int take_run(const struct request *r, struct model_task *task, struct eo_
         eo_pack_array(&task->body, eo_item_count(inputs));
     }
     for (size_t i = 0; rc == EO_OK && i < eo_item_count(inputs); i++) {
-        rc = take_input(r, eo_item_at(inputs, i), &task->body, err);
+        rc = take_input(r, eo_item_at(inputs, i), task, err);
     }
     if (rc == EO_OK) {
         rc = operation_fallback(r, fallback, err);
@@ -100,12 +106,14 @@ static int submit(struct request *r, bool describe, struct eo_error *err)
 {
     struct model_task task = {.describe = describe};
     eo_bytes_init(&task.body, 2 * EO_ENVELOPE_MAX); /* paths are longer than what names a blob */
+    eo_bytes_init(&task.blobs, (MAX_INPUTS + 1) * BLOBS_NAME);
     int rc = take_model(r, &task, err);
     if (rc == EO_OK && !describe) {
         rc = take_run(r, &task, err);
     }
     if (rc != EO_OK) {
         eo_bytes_fini(&task.body);
+        eo_bytes_fini(&task.blobs);
         return rc;
     }
     return models_submit(r, &task, err);
