@@ -246,8 +246,7 @@ static void note_run(const struct model_run *r)
     if (!r->cli->given[CLI_OPT_QUIET]) {
         report_note("ran in %s on %s with %lld thread%s; loading took %s",
                     short_time(item_f64(m, "run_seconds"), run, sizeof run), item_text(m, "device", text, sizeof text),
-                    n_threads, n_threads == 1 ? "" : "s",
-                    short_time(item_f64(m, "load_seconds"), load, sizeof load));
+                    n_threads, n_threads == 1 ? "" : "s", short_time(item_f64(m, "load_seconds"), load, sizeof load));
     }
 }
 

@@ -69,8 +69,9 @@ static void on_timer(void *ctx)
     eo_bytes_clear(&k->pinned);
     jobs_pin_blobs(js, &k->pinned);
     models_pin_blobs(s, &k->pinned);
-    k->trim = (struct blobs_trim){
-        .limit_bytes = limit_bytes != 0 ? limit_bytes : UINT64_MAX, .keep_ms = s->config->blob_keep_ms, .pinned = &k->pinned};
+    k->trim = (struct blobs_trim){.limit_bytes = limit_bytes != 0 ? limit_bytes : UINT64_MAX,
+                                  .keep_ms = s->config->blob_keep_ms,
+                                  .pinned = &k->pinned};
     k->again = false;
     eo_error_clear(&k->error);
     if (!k->pinned.failed && loop_work(s->loop, LOOP_FILES, trim_work, trim_done, k, &k->error) == EO_OK) {

@@ -18,8 +18,8 @@ static struct eo_device *open_cpu(const char *isa, int threads)
     return dev;
 }
 
-/* Rows that go through a mathematical library or a fused multiply-add, where instruction sets may differ; so may what is
- * lowered to them. */
+/* Rows that go through a mathematical library or a fused multiply-add, where instruction sets may differ; so may what
+ * is lowered to them. */
 static bool may_differ_between_isas(enum eo_op op)
 {
     if (eo_op_schema(op)->flags & EO_OPF_COMPOSITE)
