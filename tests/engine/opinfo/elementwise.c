@@ -1,6 +1,8 @@
 /* Element-wise functions and activations. */
 #include "tests/engine/opinfo/sample.h"
 
+#include <math.h>
+
 static eo_value emit_unary(struct sample *s, enum eo_op op)
 {
     return sample_one(s, op, sample_input(s));
@@ -94,6 +96,48 @@ static eo_value emit_xlogy(struct sample *s, enum eo_op op)
     return sample_two(s, EO_OP_MULTIPLY, sample_input(s), sample_one(s, op, sample_arg_tensor(s, 0)));
 }
 
+/* Of the quotient towards zero; rounding_mode floor is the row floor_divide. */
+static eo_value emit_div_trunc(struct sample *s, enum eo_op op)
+{
+    return sample_one(s, op, sample_two(s, EO_OP_DIVIDE, sample_input(s), sample_arg_tensor(s, 0)));
+}
+
+static eo_value emit_prelu(struct sample *s, enum eo_op op)
+{
+    eo_value slope = sample_tensor(s, sample_either(s, 0, "weight"));
+
+    return sample_two(s, op, sample_input(s), slope);
+}
+
+/* PyTorch's constants; the row has ONNX's, which are floats. */
+static eo_value emit_selu(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+
+    return sample_row(s, op, &x, 1, "alpha=%.17g gamma=%.17g", 1.67326324235437728482, 1.05070098735548049342);
+}
+
+/* PyTorch's backward pass multiplies by 1 / 6 in float32, its forward pass divides by 6. */
+static eo_value emit_hard_sigmoid(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+    const json_t *data = json_object_get(json_object_get(json_object_get(s->root, "input"), "tensor"), "data");
+
+    for (size_t i = 0; i < json_array_size(data); i++) {
+        if (fabs(sample_number(json_array_get(data, i))) < 3) {
+            return sample_leave_out(s, "PyTorch's gradient of float64 has a slope in float32");
+        }
+    }
+    return sample_row(s, op, &x, 1, "alpha=%.17g", 1.0 / 6);
+}
+
+static eo_value emit_gelu(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+
+    return sample_row(s, op, &x, 1, "approximate=%s", sample_kwarg_text(s, "approximate", "none"));
+}
+
 const struct function opinfo_elementwise[] = {
     {"abs", NULL, emit_unary, EO_OP_ABS},
     {"exp", NULL, emit_unary, EO_OP_EXP},
@@ -125,5 +169,25 @@ const struct function opinfo_elementwise[] = {
     {"masked_fill", NULL, emit_masked_fill, EO_OP_WHERE},
     {"nn.functional.softplus", NULL, emit_softplus, EO_OP_SOFTPLUS},
     {"nn.functional.hardtanh", NULL, emit_hardtanh, EO_OP_CLIP},
+    {"ceil", NULL, emit_unary, EO_OP_CEIL},
+    {"floor", NULL, emit_unary, EO_OP_FLOOR},
+    {"sin", NULL, emit_unary, EO_OP_SIN},
+    {"cos", NULL, emit_unary, EO_OP_COS},
+    {"erf", NULL, emit_unary, EO_OP_ERF},
+    {"atan2", NULL, emit_binary, EO_OP_ATAN2},
+    {"div", "floor_rounding", emit_binary, EO_OP_FLOOR_DIVIDE},
+    {"div", "trunc_rounding", emit_div_trunc, EO_OP_TRUNC},
+    {"nn.functional.leaky_relu", NULL, emit_unary, EO_OP_LEAKY_RELU},
+    {"nn.functional.elu", NULL, emit_unary, EO_OP_ELU},
+    {"nn.functional.celu", NULL, emit_unary, EO_OP_CELU},
+    {"nn.functional.selu", NULL, emit_selu, EO_OP_SELU},
+    {"nn.functional.prelu", NULL, emit_prelu, EO_OP_PRELU},
+    {"nn.functional.silu", NULL, emit_unary, EO_OP_SILU},
+    {"nn.functional.mish", NULL, emit_unary, EO_OP_MISH},
+    {"nn.functional.gelu", NULL, emit_gelu, EO_OP_GELU},
+    {"nn.functional.softsign", NULL, emit_unary, EO_OP_SOFTSIGN},
+    {"nn.functional.hardsigmoid", NULL, emit_hard_sigmoid, EO_OP_HARD_SIGMOID},
+    {"nn.functional.hardswish", NULL, emit_unary, EO_OP_HARD_SWISH},
+    {"nn.functional.logsigmoid", NULL, emit_unary, EO_OP_LOG_SIGMOID},
     {NULL, NULL, NULL, EO_OP_NONE},
 };
