@@ -190,8 +190,8 @@ static void try_sample(json_t *root, const struct function *f, struct tally *t)
 
 static const struct function *find_function(const char *name, const char *variant)
 {
-    static const struct function *const families[] = {opinfo_elementwise, opinfo_reduce, opinfo_linalg, opinfo_shape,
-                                                      opinfo_loss};
+    static const struct function *const families[] = {opinfo_elementwise, opinfo_reduce, opinfo_linalg,
+                                                      opinfo_shape,       opinfo_window, opinfo_loss};
 
     for (size_t i = 0; i < EO_COUNT_OF(families); i++) {
         for (const struct function *f = families[i]; f->name != NULL; f++) {

@@ -96,6 +96,26 @@ static eo_value emit_flip(struct sample *s, enum eo_op op)
     return x;
 }
 
+/* x[start:] */
+static eo_value emit_slice(struct sample *s, enum eo_op op)
+{
+    EO_UNUSED(op);
+    return slice(s, sample_input(s), 0, sample_arg_int(s, 0), sample_desc(s, sample_input(s)).shape[0], 1);
+}
+
+/* Element (i, i + k) of a matrix of C columns is number i (C + 1) + k, or i (C + 1) - k C where k is negative. */
+static eo_value emit_diag(struct sample *s, enum eo_op op)
+{
+    struct eo_tensor_desc d = sample_desc(s, sample_input(s));
+    int64_t k = sample_arg_int(s, 0), columns = d.shape[1], all = d.shape[0] * columns,
+            first = k >= 0 ? k : -k * columns;
+    int64_t count = k >= 0 ? EO_MIN(d.shape[0], columns - k) : EO_MIN(d.shape[0] + k, columns);
+
+    EO_UNUSED(op);
+    return slice(s, eo_build_reshape(&s->b, sample_input(s), &all, 1), 0, first,
+                 first + (count - 1) * (columns + 1) + 1, columns + 1);
+}
+
 static eo_value emit_cat(struct sample *s, enum eo_op op)
 {
     return sample_row(s, op, s->value, s->n_tensors, "axis=%d", (int)json_integer_value(sample_kwarg(s, "dim")));
@@ -219,6 +239,8 @@ const struct function opinfo_shape[] = {
     {"narrow", NULL, emit_narrow, EO_OP_SLICE},
     {"select", NULL, emit_select, EO_OP_SLICE},
     {"flip", NULL, emit_flip, EO_OP_SLICE},
+    {"slice", NULL, emit_slice, EO_OP_SLICE},
+    {"diag", NULL, emit_diag, EO_OP_SLICE},
     {"split", NULL, emit_split, EO_OP_SLICE},
     {"cat", NULL, emit_cat, EO_OP_CONCATENATE},
     {"stack", NULL, emit_stack, EO_OP_CONCATENATE},
