@@ -422,6 +422,8 @@ static double data_scale(const struct run *r)
         return scale_of(r, 0) * scale_of(r, 1);
     if (is_convolution(r->op->op))
         return scale_of(r, 0) * scale_of(r, 1) + (r->n_in > 2 ? scale_of(r, 2) : 0);
+    if (r->op->op == EO_OP_ATTENTION) /* an error of a score scales what it weighs */
+        return scale_of(r, 2) * (1 + scale_of(r, 0) * scale_of(r, 1));
     if (r->op->op == EO_OP_LINEAR)
         return scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_SUM_SQUARE ||
@@ -461,6 +463,8 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
         fill_indices(r, 1, 0, size_along(r, "time_axis") + 1, seed);
     else if (op == EO_OP_CROSS_ENTROPY)
         fill_indices(r, 1, 0, r->in[0].shape[1], seed);
+    else if (op == EO_OP_ATTENTION && r->n_in > 4 && r->in[4].dtype == EO_INT64)
+        fill_rng(r, 4, seed);
     else if (is_recurrent(op) && r->n_in > 4 && r->in[4].dtype == EO_INT64)
         fill_indices(r, 4, 0, EO_MAX(r->in[0].shape[0], r->in[0].shape[1]) + 1, seed);
     else if (is_class_loss(op))
@@ -527,6 +531,8 @@ int64_t case_reduced(const struct run *r)
     case EO_OP_LSTM:
     case EO_OP_GRU:
         return r->in[0].shape[2] + r->in[2].shape[2];
+    case EO_OP_ATTENTION: /* sizes of both products */
+        return r->in[0].shape[r->in[0].n_dims - 1] + r->in[1].shape[r->in[1].n_dims - 2];
     case EO_OP_NLL_LOSS:
     case EO_OP_CROSS_ENTROPY_LOSS:
     case EO_OP_MULTI_MARGIN_LOSS:

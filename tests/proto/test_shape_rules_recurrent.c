@@ -1,4 +1,4 @@
-/* Shape rules of recurrent layers: what is accepted, and what hostile calls are told. */
+/* Shape rules of recurrent layers and attention: what is accepted, and what hostile calls are told. */
 #include "tests/proto/shape_cases.h"
 
 START_TEST(test_recurrent)
@@ -144,4 +144,96 @@ START_TEST(test_wrong_late_operands)
 }
 END_TEST
 
-EO_SUITE("shape_rules_recurrent", test_recurrent, test_wrong_operands, test_wrong_late_operands)
+START_TEST(test_attention)
+{
+    static const struct good good[] = {
+        {"attention", "", "float32 [5, 3]", {"float32 5x4", "float32 6x4", "float32 6x3"}},
+        {"attention",
+         "causal=1",
+         "float16 [2, 3, 5, 3]",
+         {"float16 2x3x5x4", "float16 1x6x4", "float16 2x1x6x3", "bool 6"}},
+        {"attention", "", "float32 [0, 3]", {"float32 0x4", "float32 6x4", "float32 6x3", "float32"}},
+        {"attention", "", "float32 [5, 0]", {"float32 5x0", "float32 0x0", "float32 0x0", "float32 5x0"}},
+        {"attention", "p=0.5", "float64 [5, 3]", {"float64 5x4", "float64 6x4", "float64 6x3", "float64 0", "int64 3"}},
+    };
+    static const struct bad bad[] = {
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "q has rank 1",
+         {NONE, NONE, NONE, END},
+         {"float32 4", "float32 6x4", "float32 6x3"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "v has rank 1",
+         {NONE, NONE, NONE, END},
+         {"float32 5x4", "float32 6x4", "float32 6"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "the last size of q is 4, of k 5",
+         {1, 1, NONE, END},
+         {"float32 5x4", "float32 6x5", "float32 6x3"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "the number of rows of k is 6, of v 7",
+         {NONE, 0, 0, END},
+         {"float32 5x4", "float32 6x4", "float32 7x3"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "q has 2 where v has 3",
+         {0, NONE, 0, END},
+         {"float32 2x5x4", "float32 6x4", "float32 3x6x3"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "mask must broadcast to the scores, float32 [5, 6]",
+         {NONE, NONE, NONE, 1},
+         {"float32 5x4", "float32 6x4", "float32 6x3", "bool 5x5"}},
+        {"attention",
+         "",
+         EO_E_SHAPE_MISMATCH,
+         "mask must broadcast",
+         {NONE, NONE, NONE, 0},
+         {"float32 5x4", "float32 6x4", "float32 6x3", "bool 1x5x6"}},
+        {"attention",
+         "",
+         EO_E_DTYPE_MISMATCH,
+         "mask is float64",
+         {NONE, NONE, NONE, NONE},
+         {"float32 5x4", "float32 6x4", "float32 6x3", "float64 5x6"}},
+        {"attention",
+         "",
+         EO_E_DTYPE_MISMATCH,
+         "k is float64",
+         {NONE, NONE, NONE, END},
+         {"float32 5x4", "float64 6x4", "float32 6x3"}},
+        {"attention",
+         "p=0.5",
+         EO_E_BAD_ATTRIBUTE,
+         "needs operand rng",
+         {NONE, NONE, NONE, END},
+         {"float32 5x4", "float32 6x4", "float32 6x3"}},
+        {"attention",
+         "p=1",
+         EO_E_BAD_ATTRIBUTE,
+         "must be below 1",
+         {NONE, NONE, NONE, END},
+         {"float32 5x4", "float32 6x4", "float32 6x3"}},
+        {"attention",
+         "",
+         EO_E_TOO_LARGE,
+         "does not fit",
+         {NONE, NONE, NONE, END},
+         {"float32 4294967296x0", "float32 4294967296x0", "float32 4294967296x0"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
+EO_SUITE("shape_rules_recurrent", test_recurrent, test_wrong_operands, test_wrong_late_operands, test_attention)

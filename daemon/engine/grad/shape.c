@@ -64,6 +64,25 @@ void grad_concatenate(const struct grad_site *s)
     }
 }
 
+/* The parts' gradients joined again: one pass, where the slices that split is lowered to would each give a whole one.
+ */
+void grad_split(const struct grad_site *s)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_CONCATENATE);
+    eo_value parts[EO_MAX_OUTPUTS];
+    struct eo_attrs attrs;
+
+    for (uint32_t o = 0; o < s->node->n_outputs; o++) {
+        parts[o] =
+            s->out_grads[o] != EO_NO_VALUE ? s->out_grads[o] : eo_build_full_like(s->b, s->node->first_output + o, 0);
+    }
+    eo_attrs_default(op, &attrs);
+    if (eo_attrs_set_int(op, &attrs, "axis", eo_attr_int(s->node->op, s->node->attrs, "axis"), s->b->err) != 0) {
+        s->b->status = EO_E_BAD_ATTRIBUTE;
+    }
+    s->in_grads[0] = eo_build_op(s->b, EO_OP_CONCATENATE, parts, (int)s->node->n_outputs, &attrs);
+}
+
 /* The attributes of a slice, for the row that undoes it. */
 static void copy_slice(const struct grad_site *s, enum eo_op to, struct eo_attrs *attrs)
 {

@@ -11,7 +11,7 @@
 enum { X, W, R, BIAS, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES };
 enum { FORWARD, REVERSE, BIDIRECTIONAL };
 enum { TIME_FIRST, BATCH_FIRST };
-enum { MAX_GATES = 4, MAX_STATES = 2, MAX_JOINED = 64, RADIX = 16 };
+enum { MAX_GATES = 4, MAX_STATES = 2, MAX_JOINED = 64, RADIX = EO_MAX_OUTPUTS };
 
 /* One direction of one call. All values are float32 or float64; matrices have rank 2. */
 struct sweep {
@@ -55,6 +55,25 @@ static eo_value activate(struct sweep *s, enum eo_op op, eo_value x)
     return eo_build_unary(s->b, op, s->clip > 0 ? lower_clip(s->b, x, s->clip) : x);
 }
 
+/* By the row, whose gradient is one concatenation. */
+static void cut(struct sweep *s, eo_value x, int axis, const int64_t *sizes, int n, eo_value *out)
+{
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_SPLIT);
+    struct eo_attrs attrs;
+
+    eo_attrs_default(op, &attrs);
+    if (s->b->status == EO_OK) {
+        s->b->status = eo_attrs_set_ints(op, &attrs, "sizes", sizes, n, s->b->err);
+    }
+    if (s->b->status == EO_OK) {
+        s->b->status = eo_attrs_set_int(op, &attrs, "axis", axis, s->b->err);
+    }
+    out[0] = eo_build_op(s->b, EO_OP_SPLIT, &x, 1, &attrs);
+    for (int i = 1; i < n; i++) { /* outputs of a node are numbered on */
+        out[i] = out[0] == EO_NO_VALUE ? EO_NO_VALUE : out[0] + (eo_value)i;
+    }
+}
+
 /* 1 - x */
 static eo_value rest(struct sweep *s, eo_value x)
 {
@@ -66,7 +85,7 @@ static void cut_gates(struct sweep *s, eo_value x, eo_value *out)
 {
     const int64_t sizes[MAX_GATES] = {s->hidden, s->hidden, s->hidden, s->hidden};
 
-    lower_parts(s->b, x, 1, sizes, s->gates, out);
+    cut(s, x, 1, sizes, s->gates, out);
 }
 
 /* ---- cells ---- */
@@ -103,7 +122,7 @@ static void lstm_cell(struct sweep *s, eo_value share, eo_value *out_state)
 /* (B, 3 H) or (3 H, H) as its first two gates and the last. */
 static void cut_last(struct sweep *s, eo_value x, int axis, eo_value *out)
 {
-    lower_parts(s->b, x, axis, (int64_t[]){2 * s->hidden, s->hidden}, 2, out);
+    cut(s, x, axis, (int64_t[]){2 * s->hidden, s->hidden}, 2, out);
 }
 
 /* The last gate's share of h when the reset comes last: r (h R + b), else (r h) R. */
@@ -127,7 +146,7 @@ static void gru_cell(struct sweep *s, eo_value share, eo_value *out_state)
     } else {
         of_h[0] = eo_build_matmul(s->b, h, s->r_cut[0], false, true);
     }
-    lower_parts(s->b, activate(s, EO_OP_SIGMOID, add(s, of_x[0], of_h[0])), 1, halves, 2, gates);
+    cut(s, activate(s, EO_OP_SIGMOID, add(s, of_x[0], of_h[0])), 1, halves, 2, gates);
     n = activate(s, EO_OP_TANH, add(s, of_x[1], reset(s, gates[RESET], of_h[1])));
     out_state[0] = add(s, times(s, rest(s, gates[Z]), n), times(s, gates[Z], h));
 }
@@ -142,7 +161,7 @@ static eo_value of_direction(struct sweep *s, eo_value v, int64_t d)
     eo_value parts[2] = {v, v};
 
     if (desc.shape[0] > 1) {
-        lower_parts(s->b, v, 0, ones, 2, parts);
+        cut(s, v, 0, ones, 2, parts);
     }
     return eo_build_reshape(s->b, parts[d], desc.shape + 1, desc.n_dims - 1);
 }
@@ -183,7 +202,7 @@ static eo_value biases(struct sweep *s, int64_t d)
     if (b == EO_NO_VALUE) {
         return b;
     }
-    lower_parts(s->b, of_direction(s, b, d), 0, (int64_t[]){rows, rows}, 2, halves);
+    cut(s, of_direction(s, b, d), 0, (int64_t[]){rows, rows}, 2, halves);
     if (!s->reset_last) {
         return add(s, halves[0], halves[1]);
     }
@@ -212,14 +231,13 @@ static void open_direction(struct sweep *s, int64_t d)
         s->peep[i] = EO_NO_VALUE;
     }
     if (peep != EO_NO_VALUE) {
-        lower_parts(s->b, of_direction(s, peep, d), 0, sizes, N_PEEP, s->peep);
+        cut(s, of_direction(s, peep, d), 0, sizes, N_PEEP, s->peep);
     }
 }
 
 /* ---- time ---- */
 
-/* Rows of n steps, (n B, columns), as one value per step. In a tree, so that no result of many parts is as large as
- * the whole: the gradient of each part is. */
+/* Rows of n steps, (n B, columns), as one value per step: a tree of splits. */
 static void cut_steps(struct sweep *s, eo_value rows, int64_t n, eo_value *out)
 {
     int64_t each = (n + RADIX - 1) / RADIX, sizes[RADIX];
@@ -233,7 +251,7 @@ static void cut_steps(struct sweep *s, eo_value rows, int64_t n, eo_value *out)
     for (int64_t left = n; left > 0; left -= each) {
         sizes[n_parts++] = EO_MIN(each, left) * s->batch;
     }
-    lower_parts(s->b, rows, 0, sizes, n_parts, parts);
+    cut(s, rows, 0, sizes, n_parts, parts);
     for (int i = 0; i < n_parts; i++) { /* as deep as the logarithm of the steps */
         cut_steps(s, parts[i], EO_MIN(each, n - i * each), out + i * each);
     }

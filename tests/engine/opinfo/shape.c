@@ -1,7 +1,6 @@
 /* Functions that move elements or select them by index. */
 #include "tests/engine/opinfo/sample.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 static eo_value slice(struct sample *s, eo_value x, int64_t dim, int64_t start, int64_t stop, int64_t step)
@@ -87,13 +86,13 @@ static eo_value emit_flip(struct sample *s, enum eo_op op)
     int64_t dims[EO_MAX_DIMS];
     int n = (int)json_array_size(sample_kwarg(s, "dims"));
     eo_value x = sample_input(s);
+    char text[96];
 
-    EO_UNUSED(op);
-    (void)sample_ints(sample_kwarg(s, "dims"), 1, dims);
-    for (int i = 0; i < n; i++) {
-        x = slice(s, x, dims[i], -1, INT64_MIN / 2, -1);
+    if (n == 0) { /* none of them; a row's empty list is all */
+        return sample_like_result(s, x);
     }
-    return x;
+    (void)sample_ints(sample_kwarg(s, "dims"), n, dims);
+    return sample_row(s, op, &x, 1, "axes=%s", sample_list(dims, n, text, sizeof(text)));
 }
 
 /* x[start:] */
@@ -103,17 +102,11 @@ static eo_value emit_slice(struct sample *s, enum eo_op op)
     return slice(s, sample_input(s), 0, sample_arg_int(s, 0), sample_desc(s, sample_input(s)).shape[0], 1);
 }
 
-/* Element (i, i + k) of a matrix of C columns is number i (C + 1) + k, or i (C + 1) - k C where k is negative. */
 static eo_value emit_diag(struct sample *s, enum eo_op op)
 {
-    struct eo_tensor_desc d = sample_desc(s, sample_input(s));
-    int64_t k = sample_arg_int(s, 0), columns = d.shape[1], all = d.shape[0] * columns,
-            first = k >= 0 ? k : -k * columns;
-    int64_t count = k >= 0 ? EO_MIN(d.shape[0], columns - k) : EO_MIN(d.shape[0] + k, columns);
+    eo_value x = sample_input(s);
 
-    EO_UNUSED(op);
-    return slice(s, eo_build_reshape(&s->b, sample_input(s), &all, 1), 0, first,
-                 first + (count - 1) * (columns + 1) + 1, columns + 1);
+    return sample_row(s, op, &x, 1, "offset=%d", (int)sample_arg_int(s, 0));
 }
 
 static eo_value emit_cat(struct sample *s, enum eo_op op)
@@ -123,40 +116,103 @@ static eo_value emit_cat(struct sample *s, enum eo_op op)
 
 static eo_value emit_stack(struct sample *s, enum eo_op op)
 {
-    eo_value parts[SAMPLE_TENSORS];
-    int64_t shape[EO_MAX_DIMS], dim = sample_arg_int(s, 0);
-    int n = sample_result_shape(s, shape);
-
-    dim += dim < 0 ? n : 0;
-    shape[dim] = 1;
-    for (int t = 0; t < s->n_tensors; t++) {
-        parts[t] = eo_build_reshape(&s->b, s->value[t], shape, n);
-    }
-    return sample_row(s, op, parts, s->n_tensors, "axis=%d", (int)dim);
+    return sample_row(s, op, s->value, s->n_tensors, "axis=%d", (int)sample_arg_int(s, 0));
 }
 
-/* Parts of one size, or of the sizes given; PyTorch's names are (sizes, dim). */
+static eo_value emit_unsqueeze(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+
+    return sample_row(s, op, &x, 1, "axes=%d", (int)sample_arg_int(s, 0));
+}
+
+/* PyTorch leaves a dimension that has not size 1. */
+static eo_value emit_squeeze(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+    struct eo_tensor_desc d = sample_desc(s, x);
+    int64_t dim = sample_arg_int(s, 0);
+
+    if (sample_arg(s, 0) == NULL) {
+        return sample_row(s, op, &x, 1, "axes=");
+    }
+    return d.shape[dim < 0 ? dim + d.n_dims : dim] == 1 ? sample_row(s, op, &x, 1, "axes=%d", (int)dim) : x;
+}
+
+/* Parts of one size, or of the sizes given; PyTorch's arguments are (sizes, dim). */
 static eo_value emit_split(struct sample *s, enum eo_op op)
 {
     struct eo_tensor_desc d = sample_desc(s, sample_input(s));
-    int64_t dim = sample_arg(s, 1) != NULL ? sample_arg_int(s, 1) : 0, first = 0, sizes[EO_MAX_DIMS];
-    bool equal = json_is_integer(sample_arg(s, 0));
-    eo_value result = EO_NO_VALUE;
+    int64_t dim = sample_arg(s, 1) != NULL ? sample_arg_int(s, 1) : 0, sizes[EO_MAX_DIMS], first = 0;
+    eo_value x = sample_input(s), parts;
+    char text[96];
+    int n = 0;
 
-    EO_UNUSED(op);
-    (void)sample_ints(sample_arg(s, 0), 1, sizes);
-    for (int i = 0; first < d.shape[dim]; i++) {
-        int64_t stop = first + (equal ? sizes[0] : sizes[i]);
-        eo_value part = slice(s, sample_input(s), dim, first, stop, 1);
+    for (; first < d.shape[dim]; n++) {
+        const json_t *size =
+            json_is_integer(sample_arg(s, 0)) ? sample_arg(s, 0) : json_array_get(sample_arg(s, 0), (size_t)n);
 
-        if (i == 0) {
-            result = part;
-        } else {
-            sample_also(s, part);
-        }
-        first = stop;
+        sizes[n] = EO_MIN(json_integer_value(size), d.shape[dim] - first);
+        first += sizes[n];
     }
-    return result;
+    parts = sample_row(s, op, &x, 1, "axis=%d sizes=%s", (int)dim, sample_list(sizes, n, text, sizeof(text)));
+    for (int i = 1; i < n; i++) {
+        sample_also(s, parts + (eo_value)i);
+    }
+    return parts;
+}
+
+/* ---- around and over ---- */
+
+/* PyTorch's pads are pairs, the last dimension first. */
+static eo_value emit_pad(struct sample *s, enum eo_op op)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } modes[] = {{"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+    const char *mode = json_is_string(sample_arg(s, 1)) ? json_string_value(sample_arg(s, 1)) : "constant";
+    int64_t pairs[2 * EO_MAX_DIMS], pads[2 * EO_MAX_DIMS] = {0};
+    int rank = sample_desc(s, sample_input(s)).n_dims, n = (int)json_array_size(sample_arg(s, 0)) / 2, m = 0;
+    eo_value x = sample_input(s);
+    char text[160];
+
+    (void)sample_ints(sample_arg(s, 0), 1, pairs);
+    for (int i = 0; i < n; i++) {
+        pads[rank - 1 - i] = pairs[2 * i];
+        pads[2 * rank - 1 - i] = pairs[2 * i + 1];
+    }
+    while (strcmp(modes[m].theirs, mode) != 0) {
+        ck_assert_int_lt(++m, (int)EO_COUNT_OF(modes));
+    }
+    return sample_row(s, op, &x, 1, "pads=%s mode=%s value=%.17g", sample_list(pads, 2 * rank, text, sizeof(text)),
+                      modes[m].ours, sample_arg(s, 2) != NULL ? sample_number(sample_arg(s, 2)) : 0);
+}
+
+static eo_value emit_tile(struct sample *s, enum eo_op op)
+{
+    int64_t repeats[EO_MAX_DIMS];
+    int n = sample_ints(sample_arg(s, 0), 1, repeats);
+    eo_value x = sample_input(s);
+    char text[96];
+
+    n = json_array_size(sample_arg(s, 0)) == 0 ? 0 : n;
+    return sample_row(s, op, &x, 1, "repeats=%s", sample_list(repeats, n, text, sizeof(text)));
+}
+
+static eo_value emit_roll(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+
+    return sample_row(s, op, &x, 1, "shifts=%d axes=%d", (int)sample_arg_int(s, 0), (int)sample_arg_int(s, 1));
+}
+
+static eo_value emit_triangle(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s);
+
+    return sample_row(s, op, &x, 1, "upper=%d k=%d",
+                      strcmp(json_string_value(json_object_get(s->root, "op")), "triu") == 0,
+                      (int)sample_arg_int(s, 0));
 }
 
 /* ---- by index ---- */
@@ -231,19 +287,25 @@ static eo_value emit_embedding(struct sample *s, enum eo_op op)
 
 const struct function opinfo_shape[] = {
     {"reshape", NULL, emit_regroup, EO_OP_RESHAPE},
-    {"squeeze", NULL, emit_regroup, EO_OP_RESHAPE},
-    {"unsqueeze", NULL, emit_regroup, EO_OP_RESHAPE},
+    {"squeeze", NULL, emit_squeeze, EO_OP_SQUEEZE},
+    {"unsqueeze", NULL, emit_unsqueeze, EO_OP_UNSQUEEZE},
     {"permute", NULL, emit_permute, EO_OP_TRANSPOSE},
     {"transpose", NULL, emit_swap, EO_OP_TRANSPOSE},
     {"expand", NULL, emit_expand, EO_OP_EXPAND},
     {"narrow", NULL, emit_narrow, EO_OP_SLICE},
     {"select", NULL, emit_select, EO_OP_SLICE},
-    {"flip", NULL, emit_flip, EO_OP_SLICE},
+    {"flip", NULL, emit_flip, EO_OP_REVERSE},
     {"slice", NULL, emit_slice, EO_OP_SLICE},
-    {"diag", NULL, emit_diag, EO_OP_SLICE},
-    {"split", NULL, emit_split, EO_OP_SLICE},
+    {"diag", NULL, emit_diag, EO_OP_DIAGONAL},
+    {"split", NULL, emit_split, EO_OP_SPLIT},
     {"cat", NULL, emit_cat, EO_OP_CONCATENATE},
-    {"stack", NULL, emit_stack, EO_OP_CONCATENATE},
+    {"stack", NULL, emit_stack, EO_OP_STACK},
+    {"nn.functional.pad", NULL, emit_pad, EO_OP_PAD},
+    {"repeat", NULL, emit_tile, EO_OP_TILE},
+    {"tile", NULL, emit_tile, EO_OP_TILE},
+    {"roll", NULL, emit_roll, EO_OP_ROLL},
+    {"tril", NULL, emit_triangle, EO_OP_TRILU},
+    {"triu", NULL, emit_triangle, EO_OP_TRILU},
     {"gather", NULL, emit_gather, EO_OP_GATHER_ELEMENTS},
     {"scatter_add", NULL, emit_scatter_add, EO_OP_SCATTER_ELEMENTS},
     {"index_select", NULL, emit_index_select, EO_OP_GATHER},
