@@ -6,11 +6,17 @@ static eo_value emit_product(struct sample *s, enum eo_op op)
     return sample_two(s, op, sample_input(s), sample_arg_tensor(s, 0));
 }
 
-static eo_value emit_outer(struct sample *s, enum eo_op op)
+static eo_value emit_einsum(struct sample *s, enum eo_op op)
 {
-    int64_t column[2] = {sample_desc(s, sample_input(s)).shape[0], 1};
+    return sample_row(s, op, s->value, s->n_tensors, "equation=%s", json_string_value(sample_arg(s, 0)));
+}
 
-    return sample_two(s, op, eo_build_reshape(&s->b, sample_input(s), column, 2), sample_arg_tensor(s, 0));
+static eo_value emit_gemm(struct sample *s, enum eo_op op)
+{
+    eo_value in[3] = {sample_arg_tensor(s, 0), sample_arg_tensor(s, 1), sample_input(s)};
+
+    return sample_row(s, op, in, 3, "alpha=%.17g beta=%.17g", sample_kwarg_number(s, "alpha", 1),
+                      sample_kwarg_number(s, "beta", 1));
 }
 
 /* beta c + alpha product */
@@ -46,9 +52,10 @@ const struct function opinfo_linalg[] = {
     {"mm", NULL, emit_product, EO_OP_MATMUL},
     {"bmm", NULL, emit_product, EO_OP_MATMUL},
     {"mv", NULL, emit_product, EO_OP_MATMUL},
-    {"dot", NULL, emit_product, EO_OP_MATMUL},
-    {"outer", NULL, emit_outer, EO_OP_MULTIPLY},
-    {"addmm", NULL, emit_add_product, EO_OP_MATMUL},
+    {"dot", NULL, emit_product, EO_OP_DOT},
+    {"outer", NULL, emit_product, EO_OP_OUTER},
+    {"addmm", NULL, emit_gemm, EO_OP_GEMM},
+    {"einsum", NULL, emit_einsum, EO_OP_EINSUM},
     {"addmv", NULL, emit_add_product, EO_OP_MATMUL},
     {"baddbmm", NULL, emit_add_product, EO_OP_MATMUL},
     {"addbmm", NULL, emit_addbmm, EO_OP_MATMUL},
