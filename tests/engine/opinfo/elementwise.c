@@ -138,6 +138,16 @@ static eo_value emit_gelu(struct sample *s, enum eo_op op)
     return sample_row(s, op, &x, 1, "approximate=%s", sample_kwarg_text(s, "approximate", "none"));
 }
 
+/* a sigmoid(b) of the halves of x */
+static eo_value emit_glu(struct sample *s, enum eo_op op)
+{
+    eo_value x = sample_input(s), halves;
+    int dim = (int)sample_arg_int(s, 0), half = (int)(sample_desc(s, x).shape[dim] / 2);
+
+    halves = sample_row(s, EO_OP_SPLIT, &x, 1, "axis=%d sizes=%d,%d", dim, half, half);
+    return sample_two(s, EO_OP_MULTIPLY, halves, sample_one(s, op, halves + 1));
+}
+
 const struct function opinfo_elementwise[] = {
     {"abs", NULL, emit_unary, EO_OP_ABS},
     {"exp", NULL, emit_unary, EO_OP_EXP},
@@ -187,6 +197,7 @@ const struct function opinfo_elementwise[] = {
     {"nn.functional.gelu", NULL, emit_gelu, EO_OP_GELU},
     {"nn.functional.softsign", NULL, emit_unary, EO_OP_SOFTSIGN},
     {"nn.functional.hardsigmoid", NULL, emit_hard_sigmoid, EO_OP_HARD_SIGMOID},
+    {"nn.functional.glu", NULL, emit_glu, EO_OP_SIGMOID},
     {"nn.functional.hardswish", NULL, emit_unary, EO_OP_HARD_SWISH},
     {"nn.functional.logsigmoid", NULL, emit_unary, EO_OP_LOG_SIGMOID},
     {NULL, NULL, NULL, EO_OP_NONE},
