@@ -464,7 +464,7 @@ void case_fill(struct run *r, enum fill fill, uint64_t seed)
     else if (op == EO_OP_CROSS_ENTROPY)
         fill_indices(r, 1, 0, r->in[0].shape[1], seed);
     else if (op == EO_OP_ATTENTION && r->n_in > 4 && r->in[4].dtype == EO_INT64)
-        fill_rng(r, 4, seed);
+        fill_rng(r, seed);
     else if (is_recurrent(op) && r->n_in > 4 && r->in[4].dtype == EO_INT64)
         fill_indices(r, 4, 0, EO_MAX(r->in[0].shape[0], r->in[0].shape[1]) + 1, seed);
     else if (is_class_loss(op))
