@@ -1,12 +1,14 @@
 /* Lowerings of products. */
 #include "daemon/engine/lower/rules.h"
 
-/* x @ weight + bias */
+/* x @ weight + bias, rounded once: in a half type the product alone may be infinite where the sum is not. */
 void lower_linear(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out)
 {
-    eo_value product = eo_build_matmul(b, node->inputs[0], node->inputs[1], false, false);
+    eo_value x = lower_widen(b, node->inputs[0]), weight = lower_widen(b, node->inputs[1]);
+    eo_value product = eo_build_matmul(b, x, weight, false, false);
+    eo_value sum = eo_build_binary(b, EO_OP_ADD, product, lower_widen(b, node->inputs[2]));
 
-    out[0] = eo_build_binary(b, EO_OP_ADD, product, node->inputs[2]);
+    out[0] = lower_narrow(b, sum, node->inputs[0]);
 }
 
 static eo_value scaled(struct eo_builder *b, eo_value v, double factor)
