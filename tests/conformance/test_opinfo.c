@@ -59,6 +59,20 @@ static bool plain(const struct sample *s, const struct eo_op_schema *op, struct 
     return json_object_size(s->kwargs) == 0;
 }
 
+/* A loss of two tensors of one shape. */
+static bool pair_loss(const struct sample *s, const struct eo_op_schema *op, struct call *c)
+{
+    const char *how = json_string_value(json_object_get(s->kwargs, "reduction"));
+    if (how && eo_attrs_set_text(op, &c->attrs, "reduction", how, NULL) != EO_OK)
+        return false;
+    const json_t *delta = json_object_get(s->kwargs, "delta");
+    if (delta)
+        c->attrs.v[eo_attr_index(op, "delta")].f = json_number_value(delta);
+    if (json_is_true(json_object_get(s->kwargs, "log_target")))
+        set_int(op, c, "log_target", 1);
+    return true;
+}
+
 static bool where(const struct sample *s, const struct eo_op_schema *op, struct call *c)
 {
     c->order[0] = 1; /* torch: input.where(condition, other) */
@@ -170,6 +184,28 @@ static const struct {
     {"sqrt", "", EO_OP_SQRT, plain, 1},
     {"tanh", "", EO_OP_TANH, plain, 1},
     {"nn.functional.relu", "", EO_OP_RELU, plain, 4},
+    {"ceil", "", EO_OP_CEIL, plain, 1},
+    {"floor", "", EO_OP_FLOOR, plain, 1},
+    {"sin", "", EO_OP_SIN, plain, 1},
+    {"cos", "", EO_OP_COS, plain, 3},
+    {"erf", "", EO_OP_ERF, plain, 1},
+    {"nn.functional.leaky_relu", "", EO_OP_LEAKY_RELU, plain, 3},
+    {"nn.functional.elu", "", EO_OP_ELU, plain, 3},
+    {"nn.functional.celu", "", EO_OP_CELU, plain, 3},
+    {"nn.functional.silu", "", EO_OP_SILU, plain, 3},
+    {"nn.functional.mish", "", EO_OP_MISH, plain, 3},
+    {"nn.functional.softsign", "", EO_OP_SOFTSIGN, plain, 3},
+    {"nn.functional.logsigmoid", "", EO_OP_LOG_SIGMOID, plain, 3},
+    {"nn.functional.hardswish", "", EO_OP_HARD_SWISH, plain, 2},
+    {"nn.functional.mse_loss", "", EO_OP_MSE_LOSS, pair_loss, 6},
+    {"nn.functional.l1_loss", "", EO_OP_MAE_LOSS, pair_loss, 6},
+    {"nn.functional.smooth_l1_loss", "", EO_OP_SMOOTH_L1_LOSS, pair_loss, 6},
+    {"nn.functional.huber_loss", "", EO_OP_HUBER_LOSS, pair_loss, 6},
+    {"nn.functional.kl_div", "", EO_OP_KL_DIV_LOSS, pair_loss, 6},
+    {"nn.functional.binary_cross_entropy", "", EO_OP_BCE_LOSS, pair_loss, 5},
+    {"nn.functional.binary_cross_entropy_with_logits", "", EO_OP_BCE_WITH_LOGITS_LOSS, pair_loss, 5},
+    {"outer", "", EO_OP_OUTER, plain, 1},
+    {"atan2", "", EO_OP_ATAN2, plain, 5},
     {"add", "", EO_OP_ADD, plain, 5},
     {"sub", "", EO_OP_SUBTRACT, plain, 5},
     {"mul", "", EO_OP_MULTIPLY, plain, 5},
@@ -189,6 +225,7 @@ static const struct {
     {"amax", "", EO_OP_MAX, reduction, 6},
     {"amin", "", EO_OP_MIN, reduction, 6},
     {"var", "", EO_OP_VARIANCE, variance, 4},
+    {"std", "", EO_OP_STD, variance, 4},
     {"softmax", "", EO_OP_SOFTMAX, along, 4},
     {"log_softmax", "", EO_OP_LOG_SOFTMAX, along, 4},
     {"cat", "", EO_OP_CONCATENATE, concatenation, 6},
