@@ -17,7 +17,7 @@ enum { MAX_PORTS = 64, MAX_SETS = 64, FILE_LIMIT = 64 << 20 };
 
 static const char *const tier_names[N_TIERS] = {"core, base dtypes", "core, wider dtypes", "near"};
 /* All core cases; of the near ones what the importer maps. */
-static const int least[N_TIERS] = {516, 35, 33};
+static const int least[N_TIERS] = {658, 48, 119};
 
 static const char *data_root, *backend, *only;
 static struct eo_device *device;

@@ -98,25 +98,15 @@ void map_non_zero(struct onnx_site *s)
     s->out[0] = site_ok(s) ? build_data_shape(s->build, r.op, &r.attrs, &x, 1) : EO_NO_VALUE;
 }
 
-/* Without an axis the elements in one row. A condition may be shorter than the axis: what it does not reach goes. */
+/* Without an axis of the elements in one row. */
 void map_compress(struct onnx_site *s)
 {
     struct row r = row_of(s, "compress");
     eo_value in[2] = {site_in(s, 0), site_in(s, 1)};
-    int64_t axis = site_int(s, "axis", INT64_MIN), size, count;
 
-    if (axis == INT64_MIN) {
+    if (site_attr(s, "axis") == NULL) {
         in[0] = site_reshape(s, in[0], &(const int64_t){-1}, 1);
-        axis = 0;
     }
-    axis = site_axis(s, axis, site_rank(s, in[0]));
-    size = site_desc(s, in[0])->shape[axis];
-    count = site_desc(s, in[1])->shape[0];
-    if (site_ok(s) && count < size) {
-        in[0] = site_slice(s, in[0], (int)axis, 0, count);
-    } else if (site_ok(s) && count > size) {
-        in[1] = site_slice(s, in[1], 0, 0, size);
-    }
-    row_int(&r, "axis", axis);
+    row_int(&r, "axis", site_int(s, "axis", 0));
     s->out[0] = site_ok(s) ? build_data_shape(s->build, r.op, &r.attrs, in, 2) : EO_NO_VALUE;
 }
