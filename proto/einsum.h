@@ -12,7 +12,7 @@ enum {
     EO_EINSUM_OPERANDS = 8,
     EO_EINSUM_LETTERS = 52,                             /* labels 0..51: A to Z, a to z */
     EO_EINSUM_LABELS = EO_EINSUM_LETTERS + EO_MAX_DIMS, /* 52 + i: dimension i of "...", counted from the last */
-    EO_EINSUM_NAME = 16                                 /* bytes of a label as text */
+    EO_EINSUM_NAME = 20                                 /* bytes of a label as text */
 };
 
 struct eo_einsum {
