@@ -20,12 +20,13 @@ struct sweep {
     int64_t steps, batch, hidden; /* T, B, H */
     int gates;
     double clip;
-    bool reset_last;            /* gru with linear_before_reset */
-    eo_value r;                 /* (G H, H) */
-    eo_value r_cut[2];          /* gru without reset_last: the first two gates of r, and the last */
-    eo_value bias_n;            /* reset_last: r's bias of the last gate, (H), EO_NO_VALUE = 0 */
-    eo_value peep[3];           /* lstm: of i, o, f, (H) each; EO_NO_VALUE without */
-    eo_value lengths;           /* (B, 1), EO_NO_VALUE = all steps count */
+    bool reset_last;   /* gru with linear_before_reset */
+    eo_value r;        /* (G H, H) */
+    eo_value r_cut[2]; /* gru without reset_last: the first two gates of r, and the last */
+    eo_value bias_n;   /* reset_last: r's bias of the last gate, (H), EO_NO_VALUE = 0 */
+    eo_value peep[3];  /* lstm: of i, o, f, (H) each; EO_NO_VALUE without */
+    eo_value lengths;  /* (B, 1), EO_NO_VALUE = all steps count */
+    eo_value zero, one;
     eo_value *shares;           /* per step: x w + b, (B, G H) */
     eo_value *results;          /* per step: what y holds, (B, H) */
     eo_value state[MAX_STATES]; /* h and c, (B, H) */
@@ -77,7 +78,7 @@ static void cut(struct sweep *s, eo_value x, int axis, const int64_t *sizes, int
 /* 1 - x */
 static eo_value rest(struct sweep *s, eo_value x)
 {
-    return binary(s, EO_OP_SUBTRACT, eo_build_scalar_like(s->b, x, 1), x);
+    return binary(s, EO_OP_SUBTRACT, s->one, x);
 }
 
 /* (B, G H) as G parts of (B, H). */
@@ -184,7 +185,7 @@ static eo_value initial(struct sweep *s, int i, int64_t d)
     eo_value v = optional(s, i);
 
     if (v == EO_NO_VALUE) {
-        return eo_build_expand(s->b, eo_build_scalar_like(s->b, s->r, 0), (int64_t[]){s->batch, s->hidden}, 2);
+        return eo_build_expand(s->b, s->zero, (int64_t[]){s->batch, s->hidden}, 2);
     }
     if (batch_first(s->node)) {
         v = eo_build_transpose(s->b, v, (int64_t[]){1, 0, 2}, 3);
@@ -291,7 +292,7 @@ static void run_step(struct sweep *s, int64_t t, cell_fn cell, int n_states)
     s->results[t] = next[0];
     if (s->lengths != EO_NO_VALUE) {
         counts = binary(s, EO_OP_LESS, eo_build_scalar(s->b, EO_INT64, (double)t), s->lengths);
-        s->results[t] = eo_build_where(s->b, counts, next[0], eo_build_scalar_like(s->b, next[0], 0));
+        s->results[t] = eo_build_where(s->b, counts, next[0], s->zero);
         for (int i = 0; i < n_states; i++) {
             next[i] = eo_build_where(s->b, counts, next[i], s->state[i]);
         }
@@ -305,7 +306,7 @@ static eo_value run_steps(struct sweep *s, bool reverse, cell_fn cell, int n_sta
     const int64_t shape[4] = {s->steps, 1, s->batch, s->hidden};
 
     if (s->steps == 0) {
-        return eo_build_expand(s->b, eo_build_scalar_like(s->b, s->r, 0), shape, 4);
+        return eo_build_expand(s->b, s->zero, shape, 4);
     }
     for (int64_t i = 0; i < s->steps && s->b->status == EO_OK; i++) {
         run_step(s, reverse ? s->steps - 1 - i : i, cell, n_states);
@@ -333,6 +334,8 @@ static void sweep_all(struct sweep *s, cell_fn cell, int n_states, eo_value *out
     int n_directions = direction == BIDIRECTIONAL ? 2 : 1;
     eo_value y[2], state[MAX_STATES][2], x = lower_widen(s->b, s->node->inputs[X]);
 
+    s->zero = eo_build_scalar_like(s->b, x, 0);
+    s->one = eo_build_scalar_like(s->b, x, 1);
     x = batch_first(s->node) ? eo_build_transpose(s->b, x, (int64_t[]){1, 0, 2}, 3) : x;
     for (int d = 0; d < n_directions; d++) {
         open_direction(s, d);
