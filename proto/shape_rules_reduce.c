@@ -145,3 +145,48 @@ int eo_normalize_axes(const int64_t *axes, int n, int n_dims, int *out_axes, int
     *out_n = count;
     return EO_OK;
 }
+
+/* ---- order ---- */
+
+/* Values of x and int64 indices, `count` along the axis. */
+static int ordered_shapes(const struct eo_tensor_desc *x, int axis, int64_t count, struct eo_tensor_desc *out)
+{
+    for (int i = 0; i < 2; i++) {
+        out[i] = *x;
+        out[i].shape[axis] = count;
+    }
+    out[1].dtype = EO_INT64;
+    return EO_OK;
+}
+
+int eo_infer_top_k(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                   const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int64_t k = eo_attr_int(op, attrs, "k");
+    int axis, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    if (rc == EO_OK) {
+        rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), in[0]->n_dims, &axis, op->name, err);
+    }
+    if (rc != EO_OK) {
+        return rc;
+    }
+    if (k > in[0]->shape[axis]) {
+        rc = EO_RAISE(err, EO_E_BAD_ATTRIBUTE, "attribute k is %" PRId64 ", but axis %d has %" PRId64 " elements", k,
+                      axis, in[0]->shape[axis]);
+        eo_shape_mark(op, in, n_in, 0, axis, -1, -1, err);
+        return rc;
+    }
+    return ordered_shapes(in[0], axis, k, out);
+}
+
+int eo_infer_sort(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    int axis, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    if (rc == EO_OK) {
+        rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), in[0]->n_dims, &axis, op->name, err);
+    }
+    return rc != EO_OK ? rc : ordered_shapes(in[0], axis, in[0]->shape[axis], out);
+}

@@ -64,6 +64,8 @@ static const cpu_select_fn families[EO_OP_COUNT] = {
     [EO_OP_SUM_SQUARE] = reduce_select,
     [EO_OP_L2_NORM] = reduce_select,
     [EO_OP_CUMULATIVE_SUM] = scan_select,
+    [EO_OP_SORT] = sort_select,
+    [EO_OP_TOP_K] = sort_select,
 };
 
 int cpu_node_new(size_t size, void *out_node, struct eo_error *err)

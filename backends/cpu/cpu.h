@@ -46,6 +46,8 @@ int reduce_select(struct cpu_device *dev, const struct eo_node_view *node, struc
                   struct cpu_refusals *why, struct eo_error *err);
 int scan_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                 struct cpu_refusals *why, struct eo_error *err); /* cumulative_sum */
+int sort_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                struct cpu_refusals *why, struct eo_error *err); /* sort, top_k */
 int softmax_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                    struct cpu_refusals *why, struct eo_error *err); /* softmax, log_softmax, cross_entropy */
 int movement_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,

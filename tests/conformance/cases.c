@@ -59,6 +59,14 @@ static enum eo_dtype dtype_of_letter(char letter, enum eo_dtype under_test)
         return EO_BOOL;
     case 'D':
         return EO_FLOAT64;
+    case 'F':
+        return EO_FLOAT32;
+    case 'N':
+        return EO_INT32;
+    case 'S':
+        return EO_INT8;
+    case 'U':
+        return EO_UINT8;
     default:
         return under_test;
     }
@@ -81,7 +89,7 @@ static int parse_inputs(const char *text, enum eo_dtype dtype, struct eo_tensor_
 int case_init(struct run *r, const struct op_case *c, enum eo_dtype dtype, enum eo_dtype to, struct eo_error *err)
 {
     const struct eo_op_schema *op = eo_op_schema(c->op);
-    struct eo_tensor_desc in[8];
+    struct eo_tensor_desc in[EO_MAX_NAMED_INPUTS];
     char text[160];
     attrs_text(c->attrs, c->op == EO_OP_CAST ? to : dtype, text, sizeof text);
     struct eo_attrs attrs = op_case_attrs(op, text);
@@ -211,6 +219,8 @@ static double ordinary_float(enum eo_op op, int input, double u)
     case EO_OP_GREATER_EQUAL:
     case EO_OP_ARG_MAX:
     case EO_OP_ARG_MIN:
+    case EO_OP_SORT:
+    case EO_OP_TOP_K:
         return floor(u * 9) - 4; /* ties */
     case EO_OP_ROUND:
     case EO_OP_FLOOR_DIVIDE:

@@ -277,3 +277,33 @@ void grad_cumulative_sum(const struct grad_site *s)
     attrs.v[eo_attr_index(op, "reverse")].i = eo_attr_int(op, &attrs, "reverse") == 0 ? 1 : 0;
     s->in_grads[0] = eo_build_op(s->b, EO_OP_CUMULATIVE_SUM, &g, 1, &attrs);
 }
+
+/* ---- order ---- */
+
+/* Each result is one element of x: its gradient goes back there. */
+static void scatter_back(const struct grad_site *s)
+{
+    const struct eo_op_schema *scatter = eo_op_schema(EO_OP_SCATTER_ELEMENTS);
+    eo_value indices = s->node->first_output + 1;
+    eo_value in[3] = {eo_build_full_like(s->b, site_x(s, 0), 0), indices, site_g(s)};
+    struct eo_attrs attrs;
+
+    eo_attrs_default(scatter, &attrs);
+    if (s->b->status == EO_OK &&
+        (eo_attrs_set_int(scatter, &attrs, "axis", eo_attr_int(s->node->op, s->node->attrs, "axis"), s->b->err) !=
+             EO_OK ||
+         eo_attrs_set_text(scatter, &attrs, "reduction", "add", s->b->err) != EO_OK)) {
+        s->b->status = EO_E_BAD_ATTRIBUTE;
+    }
+    s->in_grads[0] = eo_build_op(s->b, EO_OP_SCATTER_ELEMENTS, in, 3, &attrs);
+}
+
+void grad_top_k(const struct grad_site *s)
+{
+    scatter_back(s);
+}
+
+void grad_sort(const struct grad_site *s)
+{
+    scatter_back(s);
+}
