@@ -35,31 +35,12 @@ static eo_value along_attribute(struct eo_builder *b, const struct eo_graph_node
     return along(b, v, n_dims, (int)(axis < 0 ? axis + n_dims : axis));
 }
 
-/* Beyond this everything that is quantized saturates; below it the trick of `rounded` is exact. */
-#define FAR 0x1p20
-
-/* Half to even: adding 1.5 times the power of two whose last place is 1 leaves no fraction. NaN stays. */
-static eo_value rounded(struct eo_builder *b, eo_value v)
-{
-    const struct eo_op_schema *clip = eo_op_schema(EO_OP_CLIP);
-    bool wide = lower_desc(b, v).dtype == EO_FLOAT64;
-    eo_value shift = eo_build_scalar_like(b, v, wide ? 0x1.8p52 : 0x1.8p23);
-    struct eo_attrs attrs;
-
-    eo_attrs_default(clip, &attrs);
-    if (b->status == EO_OK && (eo_attrs_set_float(clip, &attrs, "low", -FAR, b->err) != EO_OK ||
-                               eo_attrs_set_float(clip, &attrs, "high", FAR, b->err) != EO_OK)) {
-        b->status = EO_E_BAD_ATTRIBUTE;
-    }
-    v = eo_build_op(b, EO_OP_CLIP, &v, 1, &attrs);
-    return binary(b, EO_OP_SUBTRACT, binary(b, EO_OP_ADD, v, shift), shift);
-}
-
-/* round(v) + zero in dtype, saturated: a cast clamps to the range and turns NaN into 0. zero broadcasts or is missing.
+/* round(v) + zero in dtype, halves to even, saturated: a cast clamps to the range and turns NaN into 0. zero broadcasts
+ * or is missing.
  */
 static eo_value quantized(struct eo_builder *b, eo_value v, eo_value zero, enum eo_dtype dtype)
 {
-    v = rounded(b, v);
+    v = eo_build_unary(b, EO_OP_ROUND, v);
     if (zero != EO_NO_VALUE) {
         v = binary(b, EO_OP_ADD, v, lower_narrow(b, zero, v));
     }
@@ -125,7 +106,7 @@ static eo_value per_row(struct eo_builder *b, eo_value v)
     return v == EO_NO_VALUE || lower_desc(b, v).n_dims > 1 ? v : along(b, v, 2, 0);
 }
 
-/* A list with one entry per column broadcasts as it is. */
+/* A list with one entry for each index of the last dimension broadcasts as it is. */
 static eo_value per_column(struct eo_builder *b, eo_value v)
 {
     return v == EO_NO_VALUE || lower_desc(b, v).n_dims > 1 ? v : along(b, v, 1, 0);
@@ -188,8 +169,11 @@ void lower_qlinear_matmul(struct eo_builder *b, const struct eo_graph_node *node
 {
     const eo_value *in = node->inputs;
     eo_value sums = integer_product(b, in[A], lower_optional(b, node, A_ZERO), in[B], lower_optional(b, node, B_ZERO));
+    /* A product with a vector has no dimension of columns: its rows are the last one. */
+    bool has_columns = lower_desc(b, in[B]).n_dims > 1;
 
-    out[0] = requantized(b, node, sums, per_row(b, in[A_SCALE]), per_column(b, in[B_SCALE]));
+    out[0] = requantized(b, node, sums, has_columns ? per_row(b, in[A_SCALE]) : per_column(b, in[A_SCALE]),
+                         per_column(b, in[B_SCALE]));
 }
 
 void lower_qlinear_conv(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out)
