@@ -280,7 +280,12 @@ int eo_infer_qlinear_conv(const struct eo_op_schema *op, const struct eo_tensor_
     }
     if (rc == EO_OK && eo_input_given(in, n_in, BIAS)) {
         rc = eo_shape_need_dtype(op, in, n_in, BIAS, EO_DTYPE_BIT(EO_INT32), err);
-        rc = rc == EO_OK ? need_per(&c, BIAS, channels, "output channels") : rc;
+        rc = rc == EO_OK ? eo_shape_need_rank(op, in, n_in, BIAS, 1, err) : rc;
+        if (rc == EO_OK && in[BIAS]->shape[0] != channels) {
+            rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH,
+                          "bias must have one element for each of the %" PRId64 " output channels", channels);
+            eo_shape_mark(op, in, n_in, BIAS, 0, -1, -1, err);
+        }
     }
     return rc == EO_OK ? need_output(&c, out) : rc;
 }
