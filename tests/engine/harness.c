@@ -130,6 +130,9 @@ double harness_get(enum eo_dtype dtype, const void *data, int64_t i)
         return (double)((const int64_t *)data)[i];
     case EO_INT32:
         return ((const int32_t *)data)[i];
+    case EO_INT8:
+        return ((const int8_t *)data)[i];
+    case EO_UINT8:
     case EO_BOOL:
         return ((const uint8_t *)data)[i];
     default:
@@ -157,6 +160,12 @@ void harness_set(enum eo_dtype dtype, void *data, int64_t i, double v)
         break;
     case EO_INT32:
         ((int32_t *)data)[i] = (int32_t)v;
+        break;
+    case EO_INT8:
+        ((int8_t *)data)[i] = (int8_t)v;
+        break;
+    case EO_UINT8:
+        ((uint8_t *)data)[i] = (uint8_t)v;
         break;
     case EO_BOOL:
         ((uint8_t *)data)[i] = v != 0;
