@@ -243,3 +243,41 @@ struct eo_nd_shape eo_nd_shape(const struct eo_op_schema *op, const struct eo_at
     }
     return s;
 }
+
+/* ---- results whose shape depends on data: the largest ---- */
+
+int eo_infer_nonzero(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                     const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    EO_UNUSED(attrs);
+    *out =
+        (struct eo_tensor_desc){.dtype = EO_INT64, .n_dims = 2, .shape = {in[0]->n_dims, eo_tensor_desc_count(in[0])}};
+    return eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+}
+
+int eo_infer_compress(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                      const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *x = in[0];
+    int axis, rc = eo_shape_need_dtype(op, in, n_in, 0, op->dtypes, err);
+
+    if (rc == EO_OK) {
+        rc = eo_shape_need_dtype(op, in, n_in, 1, EO_SET_BOOL, err);
+    }
+    if (rc == EO_OK) {
+        rc = eo_shape_need_rank(op, in, n_in, 1, 1, err);
+    }
+    if (rc == EO_OK) {
+        rc = eo_normalize_axis(eo_attr_int(op, attrs, "axis"), x->n_dims, &axis, op->name, err);
+    }
+    if (rc == EO_OK && in[1]->shape[0] > x->shape[axis]) {
+        rc = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "condition has %" PRId64 " entries, axis %d of x has %" PRId64,
+                      in[1]->shape[0], axis, x->shape[axis]);
+        eo_shape_mark(op, in, n_in, 0, axis, 1, 0, err);
+    }
+    if (rc == EO_OK) {
+        *out = *x;
+        out->shape[axis] = in[1]->shape[0];
+    }
+    return rc;
+}

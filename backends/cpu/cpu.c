@@ -66,6 +66,8 @@ static const cpu_select_fn families[EO_OP_COUNT] = {
     [EO_OP_CUMULATIVE_SUM] = scan_select,
     [EO_OP_SORT] = sort_select,
     [EO_OP_TOP_K] = sort_select,
+    [EO_OP_NONZERO] = sparse_select,
+    [EO_OP_COMPRESS] = sparse_select,
 };
 
 int cpu_node_new(size_t size, void *out_node, struct eo_error *err)

@@ -56,6 +56,8 @@ int index_select(struct cpu_device *dev, const struct eo_node_view *node, struct
                  struct cpu_refusals *why, struct eo_error *err);
 int lookup_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* gathers and scatters of elements and tuples */
+int sparse_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                  struct cpu_refusals *why, struct eo_error *err); /* nonzero, compress */
 int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* matmul and linear */
 int window_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,

@@ -295,3 +295,48 @@ int reference_scatter_nd(const struct eo_launch *l, struct eo_error *err)
     scatter_end(&s);
     return EO_OK;
 }
+
+/* ---- results whose shape depends on data ---- */
+
+int reference_nonzero(const struct eo_launch *l, struct eo_error *err)
+{
+    (void)err;
+    const struct eo_tensor_desc *x = l->node->in[0];
+    int64_t n = eo_tensor_desc_count(x), count = 0, *out = l->out[0];
+    struct walk w;
+    for (int64_t i = 0; i < n; i++)
+        count += element_cast(element_get(l->in[0], x->dtype, i), EO_BOOL).v.u != 0;
+    walk_init(&w, x->shape, x->n_dims);
+    for (int64_t at = 0; walk_more(&w); walk_next(&w)) {
+        if (element_cast(element_get(l->in[0], x->dtype, w.linear), EO_BOOL).v.u == 0)
+            continue;
+        for (int d = 0; d < x->n_dims; d++)
+            out[d * count + at] = w.index[d];
+        at++;
+    }
+    *l->actual = (struct eo_tensor_desc){.dtype = EO_INT64, .n_dims = 2, .shape = {x->n_dims, count}};
+    return EO_OK;
+}
+
+int reference_compress(const struct eo_launch *l, struct eo_error *err)
+{
+    struct around x;
+    const uint8_t *condition = l->in[1];
+    int64_t n = eo_tensor_desc_count(l->node->in[1]), count = 0, to = 0;
+    size_t size = eo_dtype_size(l->node->out[0]->dtype);
+    int axis = 0, rc = around_axis(l, &x, err);
+    if (rc == EO_OK)
+        rc = eo_normalize_axis(eo_attr_int(l->node->op, l->node->attrs, "axis"), l->node->in[0]->n_dims, &axis,
+                               l->node->op->name, err);
+    if (rc != EO_OK)
+        return rc;
+    for (int64_t i = 0; i < n; i++)
+        count += condition[i] != 0;
+    for (int64_t o = 0; o < x.outer; o++)
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t k = 0; k < x.inner && condition[i] != 0; k++)
+                element_move(l->out[0], to++, l->in[0], (o * x.axis + i) * x.inner + k, size);
+    *l->actual = *l->node->out[0];
+    l->actual->shape[axis] = count;
+    return EO_OK;
+}

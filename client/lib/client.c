@@ -306,8 +306,10 @@ static void pack_handles(struct eo_bytes *p, const char *key, const uint64_t *id
     }
 }
 
+/* request NULL: nobody waits for the answer. */
 static int send_op(everyo_client *c, const struct eo_op_schema *row, const struct eo_attrs *attrs,
-                   const uint64_t *inputs, int n_inputs, const uint64_t *outputs, int n_outputs, struct eo_error *err)
+                   const uint64_t *inputs, int n_inputs, const uint64_t *outputs, int n_outputs, uint32_t *request,
+                   struct eo_error *err)
 {
     struct eo_bytes p;
     eo_bytes_init(&p, EO_ENVELOPE_MAX);
@@ -317,8 +319,32 @@ static int send_op(everyo_client *c, const struct eo_op_schema *row, const struc
     eo_attrs_pack(&p, row, attrs);
     pack_handles(&p, "inputs", inputs, n_inputs);
     pack_handles(&p, "outputs", outputs, n_outputs);
-    int rc = eo_connection_request(c->connection, "op.run", &p, NULL, 0, NULL, err);
+    int rc = eo_connection_request(c->connection, "op.run", &p, NULL, 0, request, err);
     eo_bytes_fini(&p);
+    return rc;
+}
+
+/* The shape that only the daemon knows: waits for the answer. A result that failed is freed, for nobody learns of it.
+ */
+static int await_shape(everyo_client *c, uint32_t request, uint64_t id, struct eo_tensor_desc *out,
+                       struct eo_error *err)
+{
+    struct eo_reply reply = {0};
+    struct eo_tensor_desc most = *out;
+    const everyo_tensor lost = {.id = id};
+    int rc = eo_connection_wait(c->connection, request, NULL, 0, &reply, err);
+    if (rc == EO_OK) {
+        const struct eo_item *outputs = eo_item_get(reply.result, "outputs");
+        rc = eo_tensor_desc_unpack(eo_item_count(outputs) > 0 ? eo_item_at(outputs, 0) : NULL, out, err);
+        if (rc == EO_OK && (out->dtype != most.dtype || out->n_dims != most.n_dims ||
+                            eo_tensor_desc_bytes(out) > eo_tensor_desc_bytes(&most))) {
+            rc = EO_RAISE(err, EO_E_BAD_ENVELOPE, "the daemon announced a result larger than it can be");
+        }
+    }
+    eo_reply_fini(&reply);
+    if (rc != EO_OK) {
+        (void)everyo_tensor_free(c, &lost, NULL);
+    }
     return rc;
 }
 
@@ -330,6 +356,8 @@ int everyo_op(everyo_client *c, const char *op, const char *attrs_text, const ev
     struct eo_tensor_desc out[EO_MAX_OUTPUTS];
     uint64_t in_ids[EO_MAX_INPUTS];
     uint64_t out_ids[EO_MAX_OUTPUTS] = {0};
+    uint32_t request = 0;
+    bool waits = false;
     const struct eo_op_schema *row = everyo_op_row(op, &err);
     int rc = row == NULL ? err.code : infer_op(row, attrs_text, inputs, n_inputs, n_outputs, &attrs, out, &err);
     for (int i = 0; rc == EO_OK && i < n_inputs; i++) {
@@ -339,7 +367,12 @@ int everyo_op(everyo_client *c, const char *op, const char *attrs_text, const ev
         rc = eo_handles_take(&c->handles, &out_ids[i], &err);
     }
     if (rc == EO_OK) {
-        rc = send_op(c, row, &attrs, in_ids, n_inputs, out_ids, n_outputs, &err);
+        waits = (row->flags & EO_OPF_DATA_SHAPE) != 0;
+        rc = send_op(c, row, &attrs, in_ids, n_inputs, out_ids, n_outputs, waits ? &request : NULL, &err);
+    }
+    if (rc == EO_OK && waits) {
+        rc = await_shape(c, request, out_ids[0], &out[0], &err);
+        out_ids[0] = rc == EO_OK ? out_ids[0] : 0;
     }
     if (rc != EO_OK) {
         for (int i = 0; i < EO_MAX_OUTPUTS; i++) {

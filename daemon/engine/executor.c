@@ -1,5 +1,6 @@
 #include "daemon/engine/executor.h"
 
+#include "daemon/engine/kernels.h"
 #include "proto/attrs.h"
 #include "proto/base/text.h"
 
@@ -79,9 +80,8 @@ struct executor_counters executor_counters(const struct executor *x)
 
 /* ---- running ---- */
 
-int executor_reserve(struct executor *x, const struct plan *p, struct eo_error *err)
+static int reserve(struct executor *x, uint64_t bytes, struct eo_error *err)
 {
-    uint64_t bytes = plan_arena_bytes(p);
     int rc;
 
     if (bytes <= x->arena_bytes) {
@@ -104,6 +104,11 @@ int executor_reserve(struct executor *x, const struct plan *p, struct eo_error *
     }
     x->arena_bytes = bytes;
     return EO_OK;
+}
+
+int executor_reserve(struct executor *x, const struct plan *p, struct eo_error *err)
+{
+    return reserve(x, plan_arena_bytes(p), err);
 }
 
 int executor_run(struct executor *x, const struct plan *p, void *const *buffers, struct plan_profile *profile,
@@ -340,4 +345,92 @@ int executor_run_op(struct executor *x, const struct eo_op_schema *op, const str
         (void)eo_copy_text(out_fallback, fallback_size, plan_stats(plan)->fallback_ops);
     }
     return executor_run(x, plan, buffers, NULL, err);
+}
+
+/* ---- single ops whose result's shape depends on data ---- */
+
+/* What the kernel says is checked: memory is given back by it. */
+static int check_actual(const struct eo_node_view *view, const struct eo_tensor_desc *actual, struct eo_error *err)
+{
+    const struct eo_tensor_desc *most = view->out[0];
+    bool fits = eo_tensor_desc_check(actual, NULL) == EO_OK && actual->dtype == most->dtype &&
+                actual->n_dims == most->n_dims && eo_tensor_desc_bytes(actual) <= eo_tensor_desc_bytes(most);
+
+    return fits ? EO_OK : EO_BUG(err, "a kernel of %s says that its result is larger than it can be", view->op->name);
+}
+
+static int run_sized(struct executor *x, struct ir *ir, const struct eo_node_view *view, void *const *in, void *out,
+                     struct eo_tensor_desc *actual, char *out_fallback, size_t fallback_size, struct eo_error *err)
+{
+    struct ir_node node = {.op = view->op, .attrs = view->attrs, .origin = IR_NONE};
+    struct kernels_choice choice = {.fallback = NULL};
+    struct eo_launch launch = {.node = view, .out = {out}, .actual = actual};
+    char why[160] = "";
+    int rc = kernels_choose(ir, &node, view, &choice, why, sizeof(why), err);
+
+    if (rc == EO_OK) {
+        rc = reserve(x, choice.kernel.workspace_bytes, err);
+    }
+    if (rc == EO_OK) {
+        memcpy(launch.in, in, (size_t)view->n_in * sizeof(*in));
+        launch.workspace = x->arena;
+        launch.state = choice.kernel.state;
+        rc = choice.kernel.run(x->dev, &launch, err);
+        if (rc == EO_OK) {
+            rc = wait_for_device(x, err);
+        } else {
+            (void)wait_for_device(x, NULL); /* what is queued may use the choice */
+        }
+        if (rc == EO_OK) {
+            rc = check_actual(view, actual, err);
+        }
+        if (rc != EO_OK) {
+            kernels_annotate(err, view, NULL, IR_NONE, x->dev);
+        }
+        x->counters.runs++;
+        x->counters.launches++;
+        x->counters.fallbacks += choice.fallback != NULL ? 1 : 0;
+    }
+    if (rc == EO_OK && choice.fallback != NULL && out_fallback != NULL) {
+        (void)snprintf(out_fallback, fallback_size, "%s (%s: %s)", view->op->name, x->dev->info.name, why);
+    }
+    kernels_release(&choice);
+    return rc;
+}
+
+int executor_run_sized_op(struct executor *x, const struct eo_op_schema *op, const struct eo_attrs *attrs,
+                          const struct eo_tensor_desc *const *in_desc, void *const *in, int n_in, void *out,
+                          struct eo_tensor_desc *actual, enum plan_fallback fallback, char *out_fallback,
+                          size_t fallback_size, struct eo_error *err)
+{
+    const struct plan_spec spec = {.fallback = fallback};
+    struct eo_tensor_desc most[EO_MAX_OUTPUTS];
+    struct eo_node_view view = {.op = op, .attrs = attrs, .n_in = n_in, .n_out = 1, .out = {&most[0]}};
+    struct eo_attrs defaults;
+    struct ir ir;
+    int rc;
+
+    if ((op->flags & EO_OPF_DATA_SHAPE) == 0) {
+        return EO_BUG(err, "%s is no row whose shape depends on data", op->name);
+    }
+    if (n_in < 0 || n_in > EO_MAX_INPUTS) {
+        return EO_RAISE(err, EO_E_BAD_ARITY, "%s was given %d inputs", op->name, n_in);
+    }
+    if (attrs == NULL) {
+        eo_attrs_default(op, &defaults);
+        view.attrs = &defaults;
+    }
+    rc = eo_op_infer(op, in_desc, n_in, view.attrs, most, err);
+    if (rc != EO_OK) {
+        return rc;
+    }
+    memcpy(view.in, in_desc, (size_t)n_in * sizeof(*in_desc));
+    if (out_fallback != NULL && fallback_size > 0) {
+        out_fallback[0] = '\0';
+    }
+    *actual = most[0];
+    ir_init(&ir, &spec, x->dev);
+    rc = run_sized(x, &ir, &view, in, out, actual, out_fallback, fallback_size, err);
+    ir_fini(&ir);
+    return rc;
 }

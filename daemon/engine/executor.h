@@ -40,4 +40,12 @@ int executor_run_op(struct executor *x, const struct eo_op_schema *op, const str
                     const struct eo_tensor_desc *const *in_desc, void *const *in, int n_in, void *const *out,
                     enum plan_fallback fallback, char *out_fallback, size_t fallback_size, struct eo_error *err);
 
+/* The same for rows whose result's shape depends on data (EO_OPF_DATA_SHAPE), which no plan may hold: selects and runs
+ * at once, and waits for the result. out has room for what eo_op_infer says; actual receives what it really is, no
+ * larger, with its elements at the begin of out. */
+int executor_run_sized_op(struct executor *x, const struct eo_op_schema *op, const struct eo_attrs *attrs,
+                          const struct eo_tensor_desc *const *in_desc, void *const *in, int n_in, void *out,
+                          struct eo_tensor_desc *actual, enum plan_fallback fallback, char *out_fallback,
+                          size_t fallback_size, struct eo_error *err);
+
 #endif

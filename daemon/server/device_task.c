@@ -82,12 +82,33 @@ static struct poison *poisoned_input(const struct device_task *t, struct eo_erro
     return NULL;
 }
 
+/* What a task that succeeded says about results whose shape depends on data. */
+static int take_shapes(struct device_task *t, const struct eo_item *result, struct eo_error *err)
+{
+    const struct eo_item *outputs = eo_item_get(result, "outputs");
+    int code = EO_OK;
+    for (uint32_t i = 0; code == EO_OK && i < t->n_out; i++) {
+        struct eo_tensor_desc desc;
+        if (!tensor_shape_is_open(t->out[i])) {
+            continue;
+        }
+        code = eo_tensor_desc_unpack(i < eo_item_count(outputs) ? eo_item_at(outputs, i) : NULL, &desc, err);
+        if (code == EO_OK) {
+            code = tensor_shrink(t->out[i], &desc, err);
+        }
+    }
+    return code;
+}
+
 static void finish(struct device_task *t, const struct eo_error *err, const struct eo_item *result)
 {
     struct eo_error why = {0};
     struct poison *cause = poison_ref(poisoned_input(t, &why));
     if (cause && !err) {
         err = &why; /* an input failed while this was under way: the result means nothing */
+    }
+    if (!err && take_shapes(t, result, &why) != EO_OK) {
+        err = &why;
     }
     if (err && !cause) {
         cause = poison_new(err);

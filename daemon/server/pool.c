@@ -207,6 +207,29 @@ void pool_free(struct pool *p, struct pool_extent *e)
     bin_insert(p, e);
 }
 
+void pool_shrink(struct pool *p, struct pool_extent **at, uint64_t bytes)
+{
+    struct pool_extent *e = *at, *rest;
+    const uint64_t keep = (bytes + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+    if (!e || bytes == 0) {
+        pool_free(p, e);
+        *at = NULL;
+        return;
+    }
+    rest = keep < e->bytes ? calloc(1, sizeof(*rest)) : NULL;
+    if (!rest) {
+        return;
+    }
+    *rest = (struct pool_extent){
+        .offset = e->offset + keep, .bytes = e->bytes - keep, .used = true, .before = e, .after = e->after};
+    if (rest->after) {
+        rest->after->before = rest;
+    }
+    e->after = rest;
+    e->bytes = keep;
+    pool_free(p, rest);
+}
+
 /* ---- pages ---- */
 
 static void mark(struct pool *p, uint64_t granule, enum granule_state state)

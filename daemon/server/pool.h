@@ -31,6 +31,9 @@ void pool_fini(struct pool *p);
 /* DEVICE_MEMORY when no free piece is large enough. bytes 0 takes nothing: offset 0, extent NULL. */
 int pool_alloc(struct pool *p, uint64_t bytes, uint64_t *out_offset, struct pool_extent **out, struct eo_error *err);
 void pool_free(struct pool *p, struct pool_extent *e); /* NULL is fine; does not give pages back */
+/* Frees what lies behind the first `bytes`, in units of POOL_ALIGN; 0 frees all and sets *e to NULL. Nothing happens
+ * when memory for the bookkeeping is out. */
+void pool_shrink(struct pool *p, struct pool_extent **e, uint64_t bytes);
 
 int pool_commit(struct pool *p, uint64_t offset, uint64_t bytes, struct eo_error *err);
 /* Calls fn with each range of [offset, offset + bytes) that is not committed for sure, and marks it promised. */

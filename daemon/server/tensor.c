@@ -146,6 +146,22 @@ void tensor_unref(struct tensor *t)
     waiters_fire(&waiters);
 }
 
+int tensor_shrink(struct tensor *t, const struct eo_tensor_desc *desc, struct eo_error *err)
+{
+    const uint64_t bytes = eo_tensor_desc_bytes(desc);
+    if (desc->dtype != t->desc.dtype || desc->n_dims != t->desc.n_dims || bytes > t->bytes) {
+        return EO_RAISE(err, EO_E_INTERNAL, "a result of %llu bytes was announced with %llu",
+                        (unsigned long long)t->bytes, (unsigned long long)bytes);
+    }
+    pool_shrink(&t->device->pool, &t->extent, bytes);
+    t->session->tensor_bytes -= t->bytes - bytes;
+    t->desc = *desc;
+    t->bytes = bytes;
+    t->offset = t->extent ? t->offset : 0;
+    device_memory_freed(t->device);
+    return EO_OK;
+}
+
 void tensor_settle(struct tensor *t, struct poison *p)
 {
     if (t->state == TENSOR_POISONED) {

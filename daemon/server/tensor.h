@@ -40,6 +40,7 @@ typedef struct tensor_waiter *(*waiter_fn)(void *owner);
 struct tensor {
     uint32_t n_refs, n_users;
     enum tensor_state state;
+    bool sized_by_data;      /* PENDING: desc and bytes are the largest possible, tensor_shrink brings the real ones */
     struct device *device;   /* NULL for one that was poisoned before it had a place */
     struct session *session; /* whose quota it counts against; referenced */
     struct eo_tensor_desc desc;
@@ -58,7 +59,15 @@ int tensor_new(struct session *session, struct device *device, const struct eo_t
                enum tensor_state state, struct tensor **out, struct eo_error *err);
 struct tensor *tensor_new_poisoned(struct session *session, struct poison *p); /* NULL when memory is out */
 struct tensor *tensor_ref(struct tensor *t);
-void tensor_unref(struct tensor *t);                    /* NULL is fine */
+void tensor_unref(struct tensor *t); /* NULL is fine */
+/* The real shape of one that is sized by data; gives back the memory behind it. INTERNAL when it is no part of the
+ * largest. */
+int tensor_shrink(struct tensor *t, const struct eo_tensor_desc *desc, struct eo_error *err);
+/* Whether nobody can tell its shape yet. */
+static inline bool tensor_shape_is_open(const struct tensor *t)
+{
+    return t->sized_by_data && t->state == TENSOR_PENDING;
+}
 void tensor_settle(struct tensor *t, struct poison *p); /* PENDING -> READY, or POISONED with p */
 void tensor_use(struct tensor *t);
 void tensor_unuse(struct tensor *t);

@@ -80,6 +80,22 @@ static int parse(const struct worker *w, struct operation *o, const struct eo_it
     return code == EO_OK ? take_outputs(w, o, params, err) : code;
 }
 
+static bool is_sized_by_data(const struct operation *o)
+{
+    return (o->op->flags & EO_OPF_DATA_SHAPE) != 0;
+}
+
+static int execute(struct worker *w, struct operation *o, void *const *in, void *const *out, char *fallback,
+                   size_t size, struct eo_error *err)
+{
+    if (is_sized_by_data(o)) {
+        return executor_run_sized_op(w->executor, o->op, &o->attrs, o->in_at, in, (int)o->n_in, out[0], &o->out_desc[0],
+                                     o->fallback, fallback, size, err);
+    }
+    return executor_run_op(w->executor, o->op, &o->attrs, o->in_at, in, (int)o->n_in, out, o->fallback, fallback, size,
+                           err);
+}
+
 static int run(struct worker *w, struct operation *o, char *fallback, size_t size, struct eo_error *err)
 {
     void *in[EO_MAX_INPUTS], *out[EO_MAX_OUTPUTS];
@@ -91,8 +107,7 @@ static int run(struct worker *w, struct operation *o, char *fallback, size_t siz
         for (uint32_t i = 0; i < o->n_out; i++) {
             out[i] = o->out[i].data;
         }
-        code = executor_run_op(w->executor, o->op, &o->attrs, o->in_at, in, (int)o->n_in, out, o->fallback, fallback,
-                               size, err);
+        code = execute(w, o, in, out, fallback, size, err);
     }
     int left = places_leave(w, o->in, o->n_in, o->out, o->n_out, code == EO_OK, err);
     return code == EO_OK ? left : code;
@@ -116,9 +131,14 @@ TASK(OP)
     if (code != EO_OK) {
         return code;
     }
-    eo_pack_map(result, fallback[0] ? 1 : 0);
+    eo_pack_map(result, (fallback[0] ? 1u : 0u) + (is_sized_by_data(&o) ? 1u : 0u));
     if (fallback[0]) {
         eo_pack_kv_str(result, "fallback", fallback);
+    }
+    if (is_sized_by_data(&o)) {
+        eo_pack_str(result, "outputs");
+        eo_pack_array(result, 1);
+        eo_tensor_desc_pack(result, &o.out_desc[0]);
     }
     return EO_OK;
 }

@@ -1,6 +1,7 @@
 /* A private daemon: who may use it, and that nothing of it outlives its parent. */
 #include "client/lib/local_daemon.h"
 
+#include "client/include/everyo/everyo.h"
 #include "client/lib/connection.h"
 #include "proto/base/file.h"
 #include "tests/support/suite.h"
@@ -145,6 +146,41 @@ START_TEST(it_dies_with_its_parent)
 }
 END_TEST
 
+/* Shapes that only the daemon knows, several outputs, and what becomes of failures, through the public interface. */
+START_TEST(shapes_come_back)
+{
+    static const float x[6] = {0, 2, 0, 0, 3, 4};
+    static const int64_t sizes[2] = {1, 2};
+    everyo_client *c = NULL;
+    everyo_error failure;
+    everyo_tensor t, found, parts[2], bad[2];
+    int64_t at[6];
+    float part[2];
+    setup();
+    ck_assert_int_eq(everyo_connect("local:", 0, &c, &failure), 0);
+    ck_assert_int_eq(everyo_tensor_create(c, EVERYO_FLOAT32, (int64_t[]){2, 3}, 2, x, NULL, &t, &failure), 0);
+    ck_assert_int_eq(everyo_op(c, "nonzero", NULL, &t, 1, &found, 1, &failure), 0);
+    ck_assert(found.n_dims == 2 && found.shape[0] == 2 && found.shape[1] == 3 && found.dtype == EVERYO_INT64);
+    ck_assert_int_eq(everyo_tensor_read(c, &found, at, sizeof at, &failure), 0);
+    ck_assert(at[0] == 0 && at[1] == 1 && at[2] == 1 && at[3] == 1 && at[4] == 1 && at[5] == 2);
+    ck_assert_int_eq(everyo_op(c, "split", "sizes=[1,2], axis=1", &t, 1, parts, 2, &failure), 0);
+    ck_assert_int_eq(parts[0].shape[1], sizes[0]);
+    ck_assert_int_eq(parts[1].shape[1], sizes[1]);
+    ck_assert_int_eq(everyo_tensor_read(c, &parts[0], part, sizeof part, &failure), 0);
+    ck_assert(part[0] == x[0] && part[1] == x[3]);
+    ck_assert_int_eq(everyo_op(c, "split", "sizes=[1,2], axis=1", &t, 1, bad, 1, &failure), EO_E_BAD_ARITY);
+    /* A failure is told by the call itself, and the handle is free again. */
+    const everyo_tensor nobody = {
+        .id = found.id + (UINT64_C(1) << 40), .dtype = EVERYO_FLOAT32, .n_dims = 1, .shape = {3}};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(everyo_op(c, "nonzero", NULL, &nobody, 1, &found, 1, &failure), EO_E_BAD_HANDLE);
+    }
+    ck_assert_int_eq(everyo_sync(c, &failure), 0);
+    everyo_close(c);
+    teardown();
+}
+END_TEST
+
 static bool has_daemon(void)
 {
     char path[1024];
@@ -155,7 +191,7 @@ static bool has_daemon(void)
 int main(void)
 {
     const TTest *const tests[] = {it_is_private_and_leaves_nothing, a_forked_child_does_not_stop_it,
-                                  it_dies_with_its_parent};
+                                  it_dies_with_its_parent, shapes_come_back};
     if (!has_daemon()) {
         printf("everyod is not built\n");
         return 77;

@@ -51,7 +51,9 @@ void compare_results(const struct run *r, const struct results *expected, const 
                      const char *backend, const char *how)
 {
     for (int o = 0; o < r->n_out; o++) {
-        int64_t n = eo_tensor_desc_count(&r->out[o]);
+        int64_t n = eo_tensor_desc_count(&expected->desc[o]);
+        CHECK(eo_tensor_desc_equal(&expected->desc[o], &actual->desc[o]), "%s, %s, %s: output %d has another shape",
+              backend, actual->kernel, how, o);
         for (int64_t i = 0; i < n; i++) {
             char text[512];
             if (element_matches(r, o, expected->out[o], actual->out[o], i))

@@ -101,10 +101,12 @@ static void check_and_free(struct eo_device *dev, const struct run *r, int share
     check_and_free_block(dev, m->workspace, workspace, what);
 }
 
+/* actual: receives the shape of output 0 when data decides it. */
 static int launch(struct eo_device *dev, const struct eo_node_view *node, const struct eo_kernel *k,
-                  const struct memory *m, struct eo_error *err)
+                  const struct memory *m, struct eo_tensor_desc *actual, struct eo_error *err)
 {
     struct eo_launch l = {.node = node, .workspace = m->workspace, .state = k->state};
+    l.actual = node->op && (node->op->flags & EO_OPF_DATA_SHAPE) ? actual : NULL;
     memcpy(l.in, m->in, sizeof m->in);
     memcpy(l.out, m->out, sizeof m->out);
     int rc = k->run(dev, &l, err);
@@ -118,7 +120,8 @@ static int fetch(struct eo_device *dev, const struct run *r, const struct memory
 {
     int rc = EO_OK;
     for (int o = 0; rc == EO_OK && o < r->n_out; o++) {
-        uint64_t bytes = eo_tensor_desc_bytes(&r->out[o]);
+        uint64_t bytes = eo_tensor_desc_bytes(&out->desc[o]);
+        CHECK(bytes <= eo_tensor_desc_bytes(&r->out[o]), "%s: a result larger than the largest", out->kernel);
         out->out[o] = calloc(1, bytes + 1);
         CHECK(out->out[o], "no memory");
         rc = dev->backend->copy_out(dev, out->out[o], m->out[o], bytes, err);
@@ -153,6 +156,7 @@ int run_on(struct eo_device *dev, const struct run *r, int share, struct results
     struct eo_kernel k;
     struct memory m = {0};
     memset(out, 0, sizeof *out);
+    memcpy(out->desc, r->out, sizeof out->desc);
     for (int i = 0; i < r->n_in; i++)
         node.in[i] = &r->in[i];
     for (int o = 0; o < r->n_out; o++)
@@ -166,7 +170,7 @@ int run_on(struct eo_device *dev, const struct run *r, int share, struct results
     out->in_place = k.in_place;
     CHECK(share < 0 || (k.in_place >> share & 1), "%s does not work in place", k.name);
     allocate(dev, r, share, k.workspace_bytes, &m);
-    rc = launch(dev, &node, &k, &m, err);
+    rc = launch(dev, &node, &k, &m, &out->desc[0], err);
     if (rc == EO_OK)
         rc = fetch(dev, r, &m, out, err);
     check_and_free(dev, r, share, k.workspace_bytes, &m);

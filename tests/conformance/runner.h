@@ -30,7 +30,8 @@ int run_init(struct run *r, const struct eo_op_schema *op, const struct eo_attrs
 void run_fini(struct run *r);
 
 struct results {
-    void *out[EO_MAX_OUTPUTS]; /* host copies */
+    void *out[EO_MAX_OUTPUTS];                  /* host copies */
+    struct eo_tensor_desc desc[EO_MAX_OUTPUTS]; /* the run's, or what the data made of it */
     char kernel[64];
     uint32_t in_place; /* the mask that the kernel offered */
 };

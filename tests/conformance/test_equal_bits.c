@@ -70,7 +70,7 @@ static bool is_library(const char *kernel)
 static void compare(const struct run *r, const struct results *a, const struct results *b, const char *what)
 {
     for (int o = 0; o < r->n_out; o++)
-        CHECK(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&r->out[o])) == 0,
+        CHECK(memcmp(a->out[o], b->out[o], eo_tensor_desc_bytes(&a->desc[o])) == 0,
               "%s: %s and %s give different bits (%s)", r->op->name, a->kernel, b->kernel, what);
 }
 

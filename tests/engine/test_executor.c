@@ -156,6 +156,72 @@ START_TEST(single_op_falls_back_as_told)
 }
 END_TEST
 
+static bool declines_nonzero(const struct eo_node_view *node)
+{
+    return node->op != NULL && node->op->op == EO_OP_NONZERO;
+}
+
+/* Rows whose result's shape depends on data: the real shape comes back, on every device and queue, by fallback too. */
+static void check_nonzero(const char *device, enum plan_fallback fallback, const char *said)
+{
+    static const float values[6] = {0, 2, 0, -0.0F, 3, 4};
+    static const int64_t wanted[6] = {0, 1, 1, 1, 1, 2};
+    const struct eo_tensor_desc x = harness_desc(EO_FLOAT32, SHAPE(2, 3)), *descs[1] = {&x};
+    struct eo_device *dev = harness_device(device);
+    struct eo_tensor_desc actual = {0};
+    void *in = on_device(dev, values, sizeof(values)), *out = on_device(dev, NULL, 12 * sizeof(int64_t));
+    char what[128] = "something";
+    int64_t got[6];
+    struct executor *e;
+
+    ASSERT_OK(executor_new(dev, &e, &err));
+    ASSERT_OK(executor_run_sized_op(e, eo_op_schema(EO_OP_NONZERO), NULL, descs, &in, 1, out, &actual, fallback, what,
+                                    sizeof(what), &err));
+    ck_assert(eo_tensor_desc_equal(&actual, &(struct eo_tensor_desc){EO_INT64, 2, {2, 3}}));
+    ASSERT_OK(dev->backend->copy_out(dev, got, out, sizeof(got), &err));
+    ck_assert_mem_eq(got, wanted, sizeof(wanted));
+    ASSERT_CONTAINS(what, said);
+    ck_assert_uint_eq(executor_counters(e).launches, 1);
+    executor_free(e);
+    dev->backend->free(dev, in, sizeof(values));
+    dev->backend->free(dev, out, 12 * sizeof(int64_t));
+    registry_close(dev);
+}
+
+START_TEST(shapes_from_data)
+{
+    const struct eo_tensor_desc x = harness_desc(EO_FLOAT32, SHAPE(2)), *descs[1] = {&x};
+    struct eo_device *dev = harness_device("reference");
+    struct eo_tensor_desc actual;
+    float data[2] = {1, 0};
+    void *in = data, *to;
+    int64_t out[2];
+    struct executor *e;
+
+    to = out;
+    check_nonzero("reference", PLAN_STRICT, "");
+    check_nonzero("cpu", PLAN_STRICT, "");
+    fake_device_configure(NULL);
+    check_nonzero("fake", PLAN_STRICT, "");
+    fake_device_configure(&(struct fake_device_options){.threaded = true});
+    check_nonzero("fake", PLAN_STRICT, "");
+    fake_device_configure(&(struct fake_device_options){.declines = declines_nonzero});
+    check_nonzero("fake", PLAN_REPORT, "nonzero (fake: ");
+    fake_device_configure(NULL);
+
+    ASSERT_OK(executor_new(dev, &e, &err));
+    ASSERT_CODE(executor_run_sized_op(e, eo_op_schema(EO_OP_NONZERO), NULL, descs, &in, 0, out, &actual, PLAN_STRICT,
+                                      NULL, 0, &err),
+                EO_E_BAD_ARITY);
+    ASSERT_CODE(executor_run_op(e, eo_op_schema(EO_OP_NONZERO), NULL, descs, &in, 1, &to, PLAN_STRICT, NULL, 0, &err),
+                EO_E_UNSUPPORTED);
+    ck_assert_str_eq(err.op, "nonzero");
+    ASSERT_CONTAINS(err.hint, "op.run");
+    executor_free(e);
+    registry_close(dev);
+}
+END_TEST
+
 /* Every operand of the largest row has a buffer of its own. */
 START_TEST(single_op_with_all_operands)
 {
@@ -336,6 +402,7 @@ int main(void)
                                   single_op_errors,
                                   single_op_falls_back_as_told,
                                   single_op_with_all_operands,
+                                  shapes_from_data,
                                   cache_keeps_the_most_used,
                                   cache_is_bounded_by_constants_too,
                                   failed_compilations_are_not_kept,

@@ -173,4 +173,25 @@ START_TEST(test_other_places)
 }
 END_TEST
 
-EO_SUITE("shape_rules_index", test_gathers_and_scatters, test_other_dimensions, test_other_places)
+START_TEST(test_largest_results)
+{
+    static const struct good good[] = {
+        {"nonzero", NULL, "int64 [2, 6]", {"float32 2x3"}},
+        {"nonzero", NULL, "int64 [0, 1]", {"bool"}},
+        {"nonzero", NULL, "int64 [8, 0]", {"int8 1x1x0x1x1x1x1x1"}},
+        {"compress", "axis=-1", "int8 [2, 2]", {"int8 2x3", "bool 2"}},
+    };
+    static const struct bad bad[] = {
+        {"nonzero", NULL, EO_E_TOO_LARGE, "does not fit", {NONE, END}, {"int8 2147483648x2147483648"}},
+        {"compress", NULL, EO_E_SHAPE_MISMATCH, "condition has 3", {0, 0, END}, {"int8 2x3", "bool 3"}},
+        {"compress", NULL, EO_E_SHAPE_MISMATCH, "rank 2", {NONE, NONE, END}, {"int8 2", "bool 2x1"}},
+        {"compress", NULL, EO_E_DTYPE_MISMATCH, "condition is int8", {NONE, NONE, END}, {"int8 2", "int8 2"}},
+        {"compress", NULL, EO_E_BAD_ATTRIBUTE, "0-dim", {NONE, NONE, END}, {"int8", "bool 0"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
+EO_SUITE("shape_rules_index", test_largest_results, test_gathers_and_scatters, test_other_dimensions, test_other_places)

@@ -211,6 +211,127 @@ START_TEST(pipelining)
 }
 END_TEST
 
+static void pack_slot(const char *method, uint32_t slot)
+{
+    struct eo_bytes *b = raw_request(&c, method);
+    eo_pack_map(b, 1);
+    eo_pack_str(b, "handle");
+    raw_pack_handle(b, slot, 1);
+}
+
+/* Receives n replies, all successes, and stores the shape that each tells in the order of the requests. */
+static void receive_shapes(struct eo_tensor_desc *out, uint32_t n)
+{
+    const uint32_t first = c.last_id + 1 - n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct raw_reply r;
+        ASSERT_OK(raw_receive(&c, &r, RAW_TIMEOUT_MS, &err));
+        ck_assert_msg(r.error.code == EO_OK, "%s", r.error.message);
+        ck_assert(r.envelope.id >= first && r.envelope.id < first + n);
+        const struct eo_item *outputs = eo_item_get(r.result, "outputs");
+        ASSERT_OK(
+            eo_tensor_desc_unpack(outputs ? eo_item_at(outputs, 0) : r.result, &out[r.envelope.id - first], &err));
+        raw_reply_fini(&r);
+    }
+}
+
+/* A result whose shape depends on data has its real one in the reply, for whoever uses it, also for what was sent
+ * before the reply, and for the memory that it takes. */
+START_TEST(data_decides_shapes)
+{
+    static const float x[6] = {0, 2, 0, -0.0F, 3, 4};
+    static const int64_t wanted[6] = {0, 1, 1, 1, 1, 2}, turned[6] = {0, 1, 1, 1, 1, 2}; /* turned: rows */
+    const struct eo_tensor_desc columns = {EO_INT64, 2, {2, 3}}, rows = {EO_INT64, 2, {3, 2}};
+    struct eo_tensor_desc said[3];
+    int64_t got[12];
+    start();
+    floats(0, (int64_t[]){2, 3}, 2, x);
+    raw_pack_op(&c, "nonzero", (uint32_t[]){0}, 1, 1, 1);
+    ASSERT_OK(raw_send(&c, NULL, 0, &err));
+    raw_pack_op(&c, "transpose", (uint32_t[]){1}, 1, 2, 1);
+    ASSERT_OK(raw_send(&c, NULL, 0, &err));
+    pack_slot("tensor.info", 1);
+    ASSERT_OK(raw_send(&c, NULL, 0, &err));
+    receive_shapes(said, 3);
+    ck_assert(eo_tensor_desc_equal(&said[0], &columns));
+    ck_assert(eo_tensor_desc_equal(&said[1], &rows));
+    ck_assert(eo_tensor_desc_equal(&said[2], &columns));
+    ASSERT_OK(raw_download(&c, 1, 1, got, sizeof(wanted), &err));
+    ck_assert_mem_eq(got, wanted, sizeof(wanted));
+    ASSERT_OK(raw_download(&c, 2, 1, got, sizeof(turned), &err));
+    ck_assert_mem_eq(got, turned, sizeof(turned));
+    ASSERT_CODE(raw_download(&c, 1, 1, got, sizeof(got), &err), EO_E_BAD_PARAMS);
+    /* Sent before the reply: the largest possible is asked for, the real one is less. */
+    raw_pack_op(&c, "nonzero", (uint32_t[]){0}, 1, 3, 1);
+    ASSERT_OK(raw_send(&c, NULL, 0, &err));
+    struct eo_bytes *b = raw_request(&c, "tensor.download");
+    eo_pack_map(b, 2);
+    eo_pack_str(b, "handle");
+    raw_pack_handle(b, 3, 1);
+    eo_pack_kv_u64(b, "size", sizeof(got));
+    ASSERT_OK(raw_send(&c, NULL, 0, &err));
+    for (int i = 0; i < 2; i++) {
+        struct raw_reply r;
+        ASSERT_OK(raw_receive(&c, &r, RAW_TIMEOUT_MS, &err));
+        ck_assert_int_eq(r.error.code, r.envelope.id == c.last_id ? EO_E_BAD_PARAMS : EO_OK);
+        raw_reply_fini(&r);
+    }
+    stop();
+}
+END_TEST
+
+/* What such a result does not need goes back: to the pool, and out of the session's account. */
+START_TEST(what_data_leaves_is_freed)
+{
+    enum { N = 256 << 10 };
+    static float x[N];
+    live_start((const char *const[]){"--memory-limit", "4M", NULL});
+    ASSERT_OK(raw_open(&c, &d.endpoint, &err));
+    x[5] = 1;
+    floats(0, (int64_t[]){N}, 1, x); /* 1 MiB; each result may need 2 MiB */
+    for (uint32_t i = 1; i < 20; i++) {
+        raw_pack_op(&c, "nonzero", (uint32_t[]){0}, 1, i, 1);
+        ASSERT_OK(raw_call(&c, NULL, 0, NULL, &err));
+        int64_t at = 0;
+        ASSERT_OK(raw_download(&c, i, 1, &at, sizeof(at), &err));
+        ck_assert_int_eq(at, 5);
+    }
+    stop();
+}
+END_TEST
+
+/* As many outputs as the call says. */
+START_TEST(several_outputs)
+{
+    static const float x[6] = {1, 2, 3, 4, 5, 6};
+    start();
+    floats(0, (int64_t[]){6}, 1, x);
+    for (int n_out = 2; n_out <= 3; n_out++) {
+        struct eo_bytes *b = raw_request(&c, "op.run");
+        eo_pack_map(b, 4);
+        eo_pack_kv_str(b, "op", "split");
+        eo_pack_str(b, "attrs");
+        eo_pack_map(b, 1);
+        eo_pack_str(b, "sizes");
+        eo_pack_i64_array(b, (int64_t[]){2, 0, 4}, 3);
+        eo_pack_str(b, "inputs");
+        eo_pack_array(b, 1);
+        raw_pack_handle(b, 0, 1);
+        eo_pack_str(b, "outputs");
+        eo_pack_array(b, (size_t)n_out);
+        for (int i = 0; i < n_out; i++) {
+            raw_pack_handle(b, (uint32_t)(10 * n_out + i), 1);
+        }
+        int code = raw_call(&c, NULL, 0, NULL, &err);
+        ck_assert_int_eq(code, n_out == 3 ? EO_OK : EO_E_BAD_ARITY);
+    }
+    expect_floats(30, x, 2);
+    expect_floats(31, x, 0);
+    expect_floats(32, x + 2, 4);
+    stop();
+}
+END_TEST
+
 /* An upload over the operand of a call that was sent before waits for that call. */
 START_TEST(overwriting_waits_for_readers)
 {
@@ -552,5 +673,6 @@ START_TEST(failed_plans_leak_nothing)
 }
 END_TEST
 
-EO_SUITE("ops", matmul, refusals, poison_travels, pipelining, overwriting_waits_for_readers, devices_are_not_mixed,
-         ops_without_inputs, plan_with_gradient, plans_pipeline, plan_refusals, failed_plans_leak_nothing)
+EO_SUITE("ops", matmul, refusals, poison_travels, pipelining, data_decides_shapes, what_data_leaves_is_freed,
+         several_outputs, overwriting_waits_for_readers, devices_are_not_mixed, ops_without_inputs, plan_with_gradient,
+         plans_pipeline, plan_refusals, failed_plans_leak_nothing)

@@ -202,5 +202,34 @@ START_TEST(trimming_gives_pages_back)
 }
 END_TEST
 
-EO_SUITE("pool", whole_pool_comes_back, odd_sizes, random_use, fit_behind_smaller_ones, promises,
+/* What lies behind a smaller result can be taken again at once, and nothing is lost. */
+START_TEST(shrinking)
+{
+    struct eo_error err = {0};
+    struct pool p;
+    struct pool_extent *e, *f, *g;
+    uint64_t at, at2, at3;
+    ASSERT_OK(pool_init(&p, POOL_BYTES, &err));
+    ASSERT_OK(pool_alloc(&p, POOL_BYTES / 2, &at, &e, &err));
+    ASSERT_OK(pool_alloc(&p, POOL_BYTES / 2, &at2, &f, &err));
+    pool_shrink(&p, &e, 65);
+    ck_assert_ptr_nonnull(e);
+    ck_assert_uint_eq(p.used_bytes, 128 + POOL_BYTES / 2);
+    pool_shrink(&p, &e, 100); /* nothing to give */
+    ck_assert_uint_eq(p.used_bytes, 128 + POOL_BYTES / 2);
+    ASSERT_OK(pool_alloc(&p, POOL_BYTES / 2 - 128, &at3, &g, &err));
+    ck_assert_uint_eq(at3, at + 128);
+    pool_shrink(&p, &f, 0);
+    ck_assert_ptr_null(f);
+    pool_shrink(&p, &f, 0);
+    pool_free(&p, g);
+    pool_free(&p, e);
+    ck_assert_uint_eq(p.used_bytes, 0);
+    ASSERT_OK(pool_alloc(&p, POOL_BYTES, &at, &e, &err));
+    pool_free(&p, e);
+    pool_fini(&p);
+}
+END_TEST
+
+EO_SUITE("pool", whole_pool_comes_back, odd_sizes, random_use, fit_behind_smaller_ones, promises, shrinking,
          trimming_gives_pages_back)

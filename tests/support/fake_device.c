@@ -322,6 +322,7 @@ static int fake_launch(struct eo_device *dev, const struct eo_launch *l, struct 
     w->kernel = *(const struct eo_kernel *)l->state;
     copy_node(&w->node, l->node);
     w->launch.node = &w->node.view;
+    w->launch.actual = l->actual;
     pthread_mutex_lock(&f->lock);
     int rc = translate(f, w, l, err);
     if (rc == EO_OK) {

@@ -89,7 +89,8 @@ EVERYO_API int everyo_tensor_read(everyo_client *c, const everyo_tensor *t, void
 EVERYO_API int everyo_tensor_free(everyo_client *c, const everyo_tensor *t, everyo_error *err);
 
 /* One operation by name (docs/reference/ops.md). attrs: "axis=1, keepdims=true, shape=[2,3]" or NULL. Shapes and dtypes
- * are inferred and checked here before anything is sent. */
+ * are inferred and checked here before anything is sent. Operations whose result's shape depends on data (nonzero,
+ * compress) wait for the daemon's answer, and a failure is reported at once; all others are pipelined. */
 EVERYO_API int everyo_op(everyo_client *c, const char *op, const char *attrs, const everyo_tensor *inputs, int n_inputs,
                          everyo_tensor *outputs, int n_outputs, everyo_error *err);
 EVERYO_API int everyo_matmul(everyo_client *c, const everyo_tensor *a, const everyo_tensor *b, everyo_tensor *out,

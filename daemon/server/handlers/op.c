@@ -56,6 +56,10 @@ int operation_input(const struct request *r, const struct eo_item *handle, const
     if (code == EO_OK) {
         code = session_tensor(r->session, h, out, err);
     }
+    if (code == EO_OK && tensor_shape_is_open(*out)) {
+        tensor_wait(*out, session_waiter(r->session));
+        return SESSION_AGAIN;
+    }
     if (code != EO_OK || (*out)->state != TENSOR_POISONED) {
         return code == EO_OK ? tensor_check_readable(*out, err) : code;
     }
@@ -244,6 +248,7 @@ HANDLER(OP_RUN)
     if (code != EO_OK) {
         return code;
     }
+    o.out[0]->sized_by_data = (o.op->flags & EO_OPF_DATA_SHAPE) != 0;
     device_task_op(t, o.op, &o.attrs, o.fallback);
     t->done = op_done;
     device_submit(t);

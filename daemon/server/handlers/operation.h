@@ -6,7 +6,8 @@
 
 /* "strict" (default) or "report". */
 int operation_fallback(const struct request *r, char out[8], struct eo_error *err);
-/* A readable or pending input; POISONED with the first cause when its producer failed. what: "input 2". */
+/* A readable or pending input; POISONED with the first cause when its producer failed; SESSION_AGAIN while its shape is
+ * not known (nothing else may have been done for the request by then). what: "input 2". */
 int operation_input(const struct request *r, const struct eo_item *handle, const char *what, struct tensor **out,
                     struct eo_error *err);
 /* Makes pending tensors under the handles. On failure those made so far are poisoned, so that none waits for ever. */

@@ -237,9 +237,21 @@ static void sent(void *ctx)
     tensor_unref(t);
 }
 
+static int check_range(const struct tensor *t, uint64_t offset, uint64_t size, struct eo_error *err)
+{
+    if (offset <= t->bytes && size <= t->bytes - offset) {
+        return EO_OK;
+    }
+    return EO_RAISE(err, EO_E_BAD_PARAMS, "%" PRIu64 " bytes at %" PRIu64 " exceed the tensor's %" PRIu64, size, offset,
+                    t->bytes);
+}
+
 static int send_chunk(struct request *r, struct tensor *t, uint64_t offset, uint64_t size, struct eo_error *err)
 {
     int code = tensor_check_readable(t, err);
+    if (code == EO_OK) {
+        code = check_range(t, offset, size, err); /* it may have become smaller while it was waited for */
+    }
     if (code != EO_OK) {
         return code;
     }
@@ -290,9 +302,8 @@ HANDLER(TENSOR_DOWNLOAD)
     if (code == EO_OK && t->state == TENSOR_POISONED) {
         code = tensor_check_readable(t, err);
     }
-    if (code == EO_OK && (offset > t->bytes || size > t->bytes - offset)) {
-        code = EO_RAISE(err, EO_E_BAD_PARAMS, "%" PRIu64 " bytes at %" PRIu64 " exceed the tensor's %" PRIu64, size,
-                        offset, t->bytes);
+    if (code == EO_OK) {
+        code = check_range(t, offset, size, err);
     }
     if (code != EO_OK) {
         return code;
@@ -322,6 +333,10 @@ HANDLER(TENSOR_INFO)
     }
     if (code == EO_OK && t->state == TENSOR_POISONED) {
         code = tensor_check_readable(t, err);
+    }
+    if (code == EO_OK && tensor_shape_is_open(t)) {
+        tensor_wait(t, session_waiter(r->session));
+        return SESSION_AGAIN;
     }
     if (code != EO_OK) {
         return code;
