@@ -1,14 +1,15 @@
-/* task.caps: which operations the device supports, with which dtypes. Asked with one call of each (examples.h). */
+/* task.caps: which operations the device supports, with which dtypes. Asked with one call of each (proto/op_example.h).
+ */
 #include "daemon/engine/plan.h"
-#include "daemon/worker/examples.h"
 #include "daemon/worker/worker.h"
+#include "proto/op_example.h"
 
 /* Whether a graph of this one operation can be compiled for the device. */
-static bool compiles(struct worker *w, const struct eo_op_schema *op, const struct example *e)
+static bool compiles(struct worker *w, const struct eo_op_schema *op, const struct eo_op_example *e)
 {
     struct eo_graph *g = eo_graph_new();
-    struct plan_place inputs[EXAMPLE_MAX_IN], output = {.buffer = (uint32_t)e->n_in};
-    eo_value values[EXAMPLE_MAX_IN], out[EO_MAX_OUTPUTS];
+    struct plan_place inputs[EO_MAX_NAMED_INPUTS], output = {.buffer = (uint32_t)e->n_in};
+    eo_value values[EO_MAX_NAMED_INPUTS], out[EO_MAX_OUTPUTS];
     struct plan *plan = NULL;
     int code = g ? EO_OK : EO_E_NO_MEMORY;
     for (int i = 0; code == EO_OK && i < e->n_in; i++) {
@@ -32,11 +33,10 @@ static bool compiles(struct worker *w, const struct eo_op_schema *op, const stru
 
 static bool supports(struct worker *w, const struct eo_op_schema *op, enum eo_dtype dtype)
 {
-    struct example e;
-    struct eo_tensor_desc out[EO_MAX_OUTPUTS];
+    struct eo_op_example e;
     struct eo_node_view view = {.op = op};
     struct eo_kernel kernel = {.run = NULL};
-    if (!example_find(op, dtype, &e, out)) {
+    if (!eo_op_example(op, dtype, &e)) {
         return false;
     }
     view.attrs = &e.attrs;
@@ -46,7 +46,7 @@ static bool supports(struct worker *w, const struct eo_op_schema *op, enum eo_dt
         view.in[i] = &e.in[i];
     }
     for (int i = 0; i < view.n_out; i++) {
-        view.out[i] = &out[i];
+        view.out[i] = &e.out[i];
     }
     if (w->device->backend->select(w->device, &view, &kernel, NULL) != EO_OK) {
         /* The engine computes a composite by its lowering where a backend has no kernel of its own. */

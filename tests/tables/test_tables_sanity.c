@@ -1,6 +1,7 @@
 /* The tables of proto/ interrogated: what a row says must fit together. Uniqueness of ids is a compile error already.
  */
 #include "proto/base/text.h"
+#include "proto/op_example.h"
 #include "proto/op_schema.h"
 #include "proto/shape_rules.h"
 #include "tests/support/suite.h"
@@ -247,6 +248,23 @@ START_TEST(test_gradients_are_declared)
         ck_assert_msg(op->gradient == EO_GRADIENT_NONE || from_floats, "%s", op->name);
         ck_assert_msg(op->gradient != EO_GRADIENT_NONE || !from_floats || excused, "%s", op->name);
         ck_assert_msg(op->gradient != EO_GRADIENT_LOWERING || (op->flags & EO_OPF_COMPOSITE) != 0, "%s", op->name);
+    }
+}
+END_TEST
+
+/* caps asks a device about one call of each row: proto/tables/examples.def has it, for every dtype of the row. */
+START_TEST(test_every_row_has_an_example)
+{
+    FOR_EACH_OP(op)
+    {
+        for (int d = 1; d < EO_DTYPE_LIMIT && (op->flags & EO_OPF_INTERNAL) == 0; d++) {
+            struct eo_op_example e;
+
+            if ((op->dtypes & EO_DTYPE_BIT(d)) != 0) {
+                ck_assert_msg(eo_op_example(op, (enum eo_dtype)d, &e), "no example call of %s with %s", op->name,
+                              eo_dtype_name((enum eo_dtype)d));
+            }
+        }
     }
 }
 END_TEST
@@ -552,4 +570,4 @@ END_TEST
 
 EO_SUITE("tables_sanity", test_dtypes, test_errors, test_op_texts, test_op_arity, test_op_attributes,
          test_op_properties, test_elementwise_rows_keep_shapes, test_gradients_are_declared, test_onnx_names,
-         test_projections_agree, test_wire_ids_are_kept)
+         test_every_row_has_an_example, test_projections_agree, test_wire_ids_are_kept)
