@@ -39,47 +39,52 @@ static double value_of(double total, double lost)
     return isfinite(total) ? total + lost : total;
 }
 
-#define FLOAT_SCAN(suffix, T)                                                                                          \
+/* One element: what stands before it, or with it, goes to y (NULL: nowhere). Terms narrower than the sum need no record
+ * of rounding errors. */
+#define FLOAT_STEP(suffix, T, exact)                                                                                   \
+    static inline void step_##suffix(bool exclusive, const T *x, T *y, struct cell *c)                                 \
+    {                                                                                                                  \
+        double before = c->total.f, term = (double)*x, sum = before + term, rest = sum - before;                       \
+        if (y && exclusive)                                                                                            \
+            *y = (T)((exact) ? value_of(before, c->lost) : before);                                                    \
+        if (exact)                                                                                                     \
+            c->lost += (before - (sum - rest)) + (term - rest);                                                        \
+        if (y && !exclusive)                                                                                           \
+            *y = (T)((exact) ? value_of(sum, c->lost) : sum);                                                          \
+        c->total.f = sum;                                                                                              \
+    }
+
+#define INTEGER_STEP(suffix, T)                                                                                        \
+    static inline void step_##suffix(bool exclusive, const T *x, T *y, struct cell *c)                                 \
+    {                                                                                                                  \
+        uint64_t before = c->total.u, sum = before + (uint64_t)*x;                                                     \
+        if (y)                                                                                                         \
+            *y = (T)(exclusive ? before : sum);                                                                        \
+        c->total.u = sum;                                                                                              \
+    }
+
+/* A single column keeps its sum in registers. */
+#define SCAN(suffix, T)                                                                                                \
     static void scan_##suffix(const struct scan *s, const char *x, char *out, int64_t from, int64_t to, int64_t width, \
                               struct cell *cells)                                                                      \
     {                                                                                                                  \
-        for (int64_t p = from; p < to; p++) {                                                                          \
-            int64_t row = (s->reverse ? s->axis - 1 - p : p) * s->inner;                                               \
-            const T *from_row = (const T *)(const void *)x + row;                                                      \
-            T *to_row = out ? (T *)(void *)out + row : NULL;                                                           \
-            for (int64_t c = 0; c < width; c++) {                                                                      \
-                double before = cells[c].total.f, term = (double)from_row[c], sum = before + term;                     \
-                double lost = cells[c].lost, rest = sum - before;                                                      \
-                if (to_row && s->exclusive)                                                                            \
-                    to_row[c] = (T)value_of(before, lost);                                                             \
-                lost += (before - (sum - rest)) + (term - rest);                                                       \
-                if (to_row && !s->exclusive)                                                                           \
-                    to_row[c] = (T)value_of(sum, lost);                                                                \
-                cells[c].total.f = sum;                                                                                \
-                cells[c].lost = lost;                                                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
+        const T *x0 = (const T *)(const void *)x;                                                                      \
+        T *y0 = (T *)(void *)out;                                                                                      \
+        int64_t step = s->reverse ? -s->inner : s->inner, row = (s->reverse ? s->axis - 1 - from : from) * s->inner;   \
+        struct cell only = cells[0];                                                                                   \
+        for (int64_t p = from; p < to && width == 1; p++, row += step)                                                 \
+            step_##suffix(s->exclusive, x0 + row, y0 ? y0 + row : NULL, &only);                                        \
+        cells[0] = only;                                                                                               \
+        for (int64_t p = from; p < to && width > 1; p++, row += step)                                                  \
+            for (int64_t c = 0; c < width; c++)                                                                        \
+                step_##suffix(s->exclusive, x0 + row + c, y0 ? y0 + row + c : NULL, &cells[c]);                        \
     }
 
-#define INTEGER_SCAN(suffix, T)                                                                                        \
-    static void scan_##suffix(const struct scan *s, const char *x, char *out, int64_t from, int64_t to, int64_t width, \
-                              struct cell *cells)                                                                      \
-    {                                                                                                                  \
-        for (int64_t p = from; p < to; p++) {                                                                          \
-            int64_t row = (s->reverse ? s->axis - 1 - p : p) * s->inner;                                               \
-            const T *from_row = (const T *)(const void *)x + row;                                                      \
-            T *to_row = out ? (T *)(void *)out + row : NULL;                                                           \
-            for (int64_t c = 0; c < width; c++) {                                                                      \
-                uint64_t before = cells[c].total.u, sum = before + (uint64_t)from_row[c];                              \
-                if (to_row)                                                                                            \
-                    to_row[c] = (T)(s->exclusive ? before : sum);                                                      \
-                cells[c].total.u = sum;                                                                                \
-            }                                                                                                          \
-        }                                                                                                              \
-    }
+#define FLOAT_SCAN(suffix, T, exact) FLOAT_STEP(suffix, T, exact) SCAN(suffix, T)
+#define INTEGER_SCAN(suffix, T) INTEGER_STEP(suffix, T) SCAN(suffix, T)
 
-FLOAT_SCAN(f32, float)
-FLOAT_SCAN(f64, double)
+FLOAT_SCAN(f32, float, false)
+FLOAT_SCAN(f64, double, true)
 /* Signed integers have the same bits. */
 INTEGER_SCAN(u8, uint8_t)
 INTEGER_SCAN(u16, uint16_t)
