@@ -434,6 +434,8 @@ static double data_scale(const struct run *r)
         return scale_of(r, 0) * scale_of(r, 1) + (r->n_in > 2 ? scale_of(r, 2) : 0);
     if (r->op->op == EO_OP_ATTENTION) /* an error of a score scales what it weighs */
         return scale_of(r, 2) * (1 + scale_of(r, 0) * scale_of(r, 1));
+    if (is_recurrent(r->op->op)) /* of the terms of a cell; states are at most about 1 */
+        return 1 + scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_LINEAR)
         return scale_of(r, 0) * scale_of(r, 1) + scale_of(r, 2);
     if (r->op->op == EO_OP_VARIANCE || r->op->op == EO_OP_SUM_SQUARES || r->op->op == EO_OP_SUM_SQUARE ||
