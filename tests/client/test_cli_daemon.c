@@ -124,6 +124,10 @@ START_TEST(answers_without_keys_are_shown_as_they_are)
     assert_exit(0);
     ASSERT_CONTAINS(r.out, "not supported");
     cli_run_fini(&r);
+    r = RUN(CLI_EVERYO, "ops", "matmul", "--support", "--json", "-H", host);
+    assert_exit(0);
+    ASSERT_CONTAINS(r.out, "\"support\":{");
+    cli_run_fini(&r);
     teardown();
 }
 END_TEST
