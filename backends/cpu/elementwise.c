@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cost of one float32 element in the units of parallel.h; other dtypes by their width. Measured with bench/ops.c. */
+/* Cost of one float32 element in the units of parallel.h; other dtypes by their width. Measured with bench/ops.c; what
+ * it does not time is counted like what is most similar. */
 static int64_t cost_of(enum eo_op op, enum eo_dtype dtype)
 {
     int64_t cost = 1;
