@@ -2,7 +2,6 @@
 
 #include "daemon/engine/lower/rules.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef void (*lower_fn)(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out);
@@ -89,28 +88,13 @@ void lower_parts(struct eo_builder *b, eo_value x, int axis, const int64_t *size
 
 eo_value lower_iota(struct eo_builder *b, int64_t n)
 {
-    struct eo_tensor_desc desc = {.dtype = EO_INT64, .n_dims = 1, .shape = {n}};
-    eo_value out = EO_NO_VALUE;
-    int64_t *numbers;
+    const struct eo_op_schema *op = eo_op_schema(EO_OP_ARANGE);
+    struct eo_attrs attrs;
 
-    if (b->status != EO_OK) {
-        return out;
-    }
-    if (n > (int64_t)(EO_GRAPH_MAX_BYTES / sizeof(*numbers))) {
-        stick(b, EO_RAISE(b->err, EO_E_TOO_LARGE, "a dimension of %lld is too long to count in a graph", (long long)n));
-        return out;
-    }
-    numbers = malloc(((size_t)n + 1) * sizeof(*numbers));
-    if (numbers == NULL) {
-        stick(b, EO_RAISE(b->err, EO_E_NO_MEMORY, "no memory to count %lld entries", (long long)n));
-        return out;
-    }
-    for (int64_t i = 0; i < n; i++) {
-        numbers[i] = i;
-    }
-    stick(b, eo_graph_constant(b->graph, &desc, numbers, &out, b->err));
-    free(numbers);
-    return out;
+    eo_attrs_default(op, &attrs);
+    stick(b, eo_attrs_set_int(op, &attrs, "count", n, b->err));
+    stick(b, eo_attrs_set_int(op, &attrs, "dtype", EO_INT64, b->err));
+    return eo_build_op(b, EO_OP_ARANGE, NULL, 0, &attrs);
 }
 
 static lower_fn lowering(enum eo_op op)

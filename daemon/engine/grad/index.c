@@ -1,5 +1,6 @@
 /* Gradients of the rows that work by integer indices: gathers and scatters are each other's gradients. */
 #include "daemon/engine/grad/rules.h"
+#include "daemon/engine/lower/rules.h"
 #include "proto/shape_rules.h"
 
 static eo_value along_axis(const struct grad_site *s, enum eo_op to, const eo_value *in, int n_in)
@@ -64,6 +65,20 @@ static void gather_gradient(const struct grad_site *s, const struct pair *p)
     s->in_grads[0] = emit_pair(s, p, p->scatter, in, 3, "add");
 }
 
+/* Gradient of the updates of a scatter that replaces: where an index comes twice, only the last update is seen, so each
+ * one carries its number there and back. */
+static eo_value last_writers(const struct grad_site *s, const struct pair *p, eo_value g)
+{
+    struct eo_tensor_desc x = site_desc(s, site_x(s, 0)), updates = site_desc(s, site_x(s, 2));
+    eo_value indices = site_x(s, 1), numbers, winners;
+
+    numbers = eo_build_reshape(s->b, lower_iota(s->b, eo_tensor_desc_count(&updates)), updates.shape, updates.n_dims);
+    winners = lower_full(s->b, EO_INT64, x.shape, x.n_dims, -1);
+    winners = emit_pair(s, p, p->scatter, (eo_value[]){winners, indices, numbers}, 3, "replace");
+    winners = emit_pair(s, p, p->gather, (eo_value[]){winners, indices}, 2, NULL);
+    return eo_build_where(s->b, eo_build_binary(s->b, EO_OP_EQUAL, winners, numbers), g, emit_scalar(s, 0));
+}
+
 static void scatter_gradient(const struct grad_site *s, const struct pair *p)
 {
     int64_t reduction = eo_attr_int(s->node->op, s->node->attrs, "reduction");
@@ -85,7 +100,9 @@ static void scatter_gradient(const struct grad_site *s, const struct pair *p)
         s->in_grads[0] = emit_pair(s, p, p->scatter, in, 3, "replace");
     }
     if (s->needs[2]) {
-        s->in_grads[2] = emit_pair(s, p, p->gather, in, 2, NULL);
+        eo_value g = emit_pair(s, p, p->gather, in, 2, NULL);
+
+        s->in_grads[2] = reduction == EO_SCATTER_ADD ? g : last_writers(s, p, g);
     }
 }
 
