@@ -227,6 +227,8 @@ static double ordinary_float(enum eo_op op, int input, double u)
     case EO_OP_REMAINDER:
     case EO_OP_FMOD:
         return (floor(u * 97) - 48) / 4; /* halves, whole quotients */
+    case EO_OP_BATCH_NORM:
+        return input == 4 ? 0.1 + u : (u - 0.5) * 8; /* variances are not negative */
     case EO_OP_ADAM_UPDATE:
         return input >= 3 ? u * 0.1 : u * 2 - 1; /* second moments are not negative */
     case EO_OP_RNN:

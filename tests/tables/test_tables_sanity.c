@@ -242,8 +242,8 @@ START_TEST(test_gradients_are_declared)
     {
         bool from_floats = op->min_inputs > 0 && (op->dtypes & EO_SET_FLOAT) != 0 && op->dtype_rule != EO_RULE_COMPARE;
         bool excused = (op->flags & (EO_OPF_INTERNAL | EO_OPF_RANDOM | EO_OPF_DATA_SHAPE)) != 0 ||
-                       op->op == EO_OP_ARG_MAX || op->op == EO_OP_ARG_MIN || op->op == EO_OP_QUANTIZE_LINEAR ||
-                       op->op == EO_OP_DYNAMIC_QUANTIZE_LINEAR;
+                       op->op == EO_OP_ARG_MAX || op->op == EO_OP_ARG_MIN || op->op == EO_OP_HARDMAX ||
+                       op->op == EO_OP_QUANTIZE_LINEAR || op->op == EO_OP_DYNAMIC_QUANTIZE_LINEAR;
 
         ck_assert_msg(op->gradient == EO_GRADIENT_NONE || from_floats, "%s", op->name);
         ck_assert_msg(op->gradient != EO_GRADIENT_NONE || !from_floats || excused, "%s", op->name);
