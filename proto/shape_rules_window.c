@@ -1,5 +1,6 @@
 /* Shape rules of windows: unfold, fold, convolutions and pools. Their geometry is window_geometry.c. */
 #include "proto/shape_rules_window.h"
+#include "proto/base/checked.h"
 #include "proto/shape_rules.h"
 
 int eo_infer_unfold(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
@@ -68,4 +69,48 @@ int eo_infer_conv_weight(const struct eo_op_schema *op, const struct eo_tensor_d
         out->shape[first + d] = w.axis[d].kernel;
     }
     return rc;
+}
+
+int eo_infer_pool(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                  const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    struct eo_window_shape w;
+    int rc = eo_window_resolve(op, in, n_in, attrs, &w, err);
+
+    set_image(&w, false, &out[0]);
+    if (op->n_outputs > 1) { /* max_pool: where the values were */
+        out[1] = out[0];
+        out[1].dtype = EO_INT64;
+    }
+    return rc;
+}
+
+int eo_infer_global_pool(const struct eo_op_schema *op, const struct eo_tensor_desc *const *in, int n_in,
+                         const struct eo_attrs *attrs, struct eo_tensor_desc *out, struct eo_error *err)
+{
+    const struct eo_tensor_desc *x = in[0];
+    int code, channels = eo_attr_int(op, attrs, "layout") != 0 ? 1 : x->n_dims - 1;
+    int64_t count = 1;
+
+    if (x->n_dims < 3) {
+        code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "x has rank %d, must have rank 3 or more", x->n_dims);
+        eo_shape_mark(op, in, n_in, 0, -1, -1, -1, err);
+        return code;
+    }
+    *out = *x;
+    for (int d = 1; d < x->n_dims; d++) {
+        if (d == channels) {
+            continue;
+        }
+        if (x->shape[d] == 0) {
+            code = EO_RAISE(err, EO_E_SHAPE_MISMATCH, "spatial dimension %d of x is empty", d);
+            eo_shape_mark(op, in, n_in, 0, d, -1, -1, err);
+            return code;
+        }
+        if (!eo_mul_i64(count, x->shape[d], &count)) { /* beside a size of 0 */
+            return EO_RAISE(err, EO_E_TOO_LARGE, "the positions of x do not fit in 64 bits");
+        }
+        out->shape[d] = 1;
+    }
+    return EO_OK;
 }

@@ -85,7 +85,7 @@ static int does_not_fit(const struct call *c, int d, int64_t extent)
 static int count_rounded_up(const struct call *c, int d, int64_t extent, int64_t room)
 {
     struct eo_window_axis *a = &c->w->axis[d];
-    int64_t end;
+    int64_t end, asked;
 
     if (room < 0 && room <= -a->stride) {
         return does_not_fit(c, d, extent);
@@ -97,8 +97,9 @@ static int count_rounded_up(const struct call *c, int d, int64_t extent, int64_t
     if (!eo_add_i64((a->count - 1) * a->stride, extent, &end)) {
         return too_large(c, d, "the last window");
     }
-    a->beyond = EO_MAX(end - (a->size + a->pad_begin + a->pad_end), 0);
-    a->pad_end += a->beyond;
+    asked = a->pad_end;
+    a->pad_end = EO_MAX(end - (a->size + a->pad_begin), 0);
+    a->beyond = EO_MAX(a->pad_end - asked, 0);
     return EO_OK;
 }
 
@@ -533,6 +534,30 @@ static int resolve_cells(struct call *c)
     return rc == EO_OK ? forward_axes(c) : rc;
 }
 
+/* Padding beside a whole window would only make windows without a cell. */
+static int resolve_pool(struct call *c)
+{
+    int rc = resolve_cells(c);
+
+    for (int d = 0; d < c->w->n_axes && rc == EO_OK; d++) {
+        const struct eo_window_axis *a = &c->w->axis[d];
+        int64_t reach = a->dilation * (a->kernel - 1); /* count_windows has seen that it fits */
+
+        if (a->pad_begin > reach || a->pad_end - a->beyond > reach) {
+            rc = EO_RAISE(c->err, EO_E_BAD_ATTRIBUTE,
+                          "pads %" PRId64 " and %" PRId64 " of spatial axis %d must be below %" PRId64
+                          ", which one window covers",
+                          a->pad_begin, a->pad_end - a->beyond, d, reach + 1);
+        }
+    }
+    return rc;
+}
+
+static int64_t padded_size(const struct eo_window_axis *a)
+{
+    return a->size + a->pad_begin + a->pad_end;
+}
+
 /* Also of empty tensors all products of sizes fit in 64 bits: kernels and lowerings multiply without a check. */
 static int check_products(const struct call *c)
 {
@@ -542,7 +567,7 @@ static int check_products(const struct call *c)
 
     for (int d = 0; d < w->n_axes; d++) {
         fits = fits && eo_mul_i64(windows, w->axis[d].count, &windows) &&
-               eo_mul_i64(positions, EO_MAX(w->axis[d].size, 1), &positions);
+               eo_mul_i64(positions, EO_MAX(padded_size(&w->axis[d]), 1), &positions);
     }
     cells = windows;
     for (int d = 0; d < w->n_axes; d++) {
@@ -565,8 +590,10 @@ static int resolve_row(struct call *c)
         return resolve_conv_transpose(c);
     case EO_OP_CONV_WEIGHT:
         return resolve_conv_weight(c);
-    default: /* unfold, pools */
+    case EO_OP_UNFOLD:
         return resolve_cells(c);
+    default:
+        return resolve_pool(c);
     }
 }
 

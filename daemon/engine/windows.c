@@ -58,3 +58,30 @@ eo_value windows_emit(struct eo_builder *b, enum eo_op op, const struct eo_windo
     windows_describe(b, op, w, &attrs);
     return eo_build_op(b, op, in, n_in, &attrs);
 }
+
+eo_value windows_channels_last(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
+{
+    int64_t perm[EO_MAX_DIMS] = {0};
+
+    if (!w->channels_first) {
+        return v;
+    }
+    for (int d = 0; d < w->n_axes; d++) {
+        perm[1 + d] = 2 + d;
+    }
+    perm[1 + w->n_axes] = 1;
+    return eo_build_transpose(b, v, perm, 2 + w->n_axes);
+}
+
+eo_value windows_channels_first(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
+{
+    int64_t perm[EO_MAX_DIMS] = {0, 1 + w->n_axes};
+
+    if (!w->channels_first) {
+        return v;
+    }
+    for (int d = 0; d < w->n_axes; d++) {
+        perm[2 + d] = 1 + d;
+    }
+    return eo_build_transpose(b, v, perm, 2 + w->n_axes);
+}

@@ -14,4 +14,8 @@ void windows_describe(struct eo_builder *b, enum eo_op op, const struct eo_windo
 eo_value windows_emit(struct eo_builder *b, enum eo_op op, const struct eo_window_shape *w, const eo_value *in,
                       int n_in);
 
+/* (N, C, S...) to (N, S..., C) and back where the node has its channels first; else v itself. */
+eo_value windows_channels_last(struct eo_builder *b, const struct eo_window_shape *w, eo_value v);
+eo_value windows_channels_first(struct eo_builder *b, const struct eo_window_shape *w, eo_value v);
+
 #endif

@@ -68,4 +68,9 @@ eo_value lower_slice(struct eo_builder *b, eo_value x, const int64_t *starts, co
 /* 0, 1, ... n - 1 as int64. */
 eo_value lower_iota(struct eo_builder *b, int64_t n);
 
+/* Shapes and permutations written as numbers: LOWER_RESHAPE(b, v, rows, 4), LOWER_TRANSPOSE(b, v, 1, 0). */
+#define LOWER_NUMBERS(...) (const int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define LOWER_RESHAPE(b, v, ...) eo_build_reshape(b, v, LOWER_NUMBERS(__VA_ARGS__))
+#define LOWER_TRANSPOSE(b, v, ...) eo_build_transpose(b, v, LOWER_NUMBERS(__VA_ARGS__))
+
 #endif

@@ -5,36 +5,6 @@
 #include "daemon/engine/lower/rules.h"
 #include "daemon/engine/windows.h"
 
-/* ---- layouts ---- */
-
-/* (N, C, S...) to (N, S..., C). */
-static eo_value channels_to_last(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
-{
-    int64_t perm[EO_MAX_DIMS] = {0};
-
-    if (!w->channels_first) {
-        return v;
-    }
-    for (int d = 0; d < w->n_axes; d++) {
-        perm[1 + d] = 2 + d;
-    }
-    perm[1 + w->n_axes] = 1;
-    return eo_build_transpose(b, v, perm, 2 + w->n_axes);
-}
-
-static eo_value channels_to_first(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
-{
-    int64_t perm[EO_MAX_DIMS] = {0, 1 + w->n_axes};
-
-    if (!w->channels_first) {
-        return v;
-    }
-    for (int d = 0; d < w->n_axes; d++) {
-        perm[2 + d] = 1 + d;
-    }
-    return eo_build_transpose(b, v, perm, 2 + w->n_axes);
-}
-
 /* (N, sizes..., channels), of the cells or of the windows' results. */
 static eo_value to_image(struct eo_builder *b, const struct eo_window_shape *w, eo_value v, bool cells)
 {
@@ -46,15 +16,6 @@ static eo_value to_image(struct eo_builder *b, const struct eo_window_shape *w, 
     shape[1 + w->n_axes] = cells ? w->channels : w->out_channels;
     return eo_build_reshape(b, v, shape, 2 + w->n_axes);
 }
-
-static eo_value reshape(struct eo_builder *b, eo_value v, int n, const int64_t *shape)
-{
-    return eo_build_reshape(b, v, shape, n);
-}
-#define RESHAPE(b, v, ...)                                                                                             \
-    reshape(b, v, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
-#define TRANSPOSE(b, v, ...)                                                                                           \
-    eo_build_transpose(b, v, (int64_t[]){__VA_ARGS__}, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
 
 /* ---- matrices ---- */
 
@@ -85,10 +46,10 @@ static int64_t rows_of(const struct eo_window_shape *w)
 /* The cells of all windows, (N*O, K, C). */
 static eo_value cells_of(struct eo_builder *b, const struct eo_window_shape *w, eo_value x)
 {
-    eo_value v = channels_to_last(b, w, x);
+    eo_value v = windows_channels_last(b, w, x);
 
     v = is_pointwise(w) ? v : windows_emit(b, EO_OP_UNFOLD, w, &v, 1);
-    return RESHAPE(b, v, rows_of(w), eo_window_cells(w), w->channels);
+    return LOWER_RESHAPE(b, v, rows_of(w), eo_window_cells(w), w->channels);
 }
 
 /* (N*O, K, C) to (N*O, K*C), by groups to (G, N*O, K*C/G). */
@@ -97,10 +58,10 @@ static eo_value cells_as_matrix(struct eo_builder *b, const struct eo_window_sha
     int64_t k = eo_window_cells(w), inner = w->channels / w->groups;
 
     if (w->groups == 1) {
-        return RESHAPE(b, v, rows_of(w), k * w->channels);
+        return LOWER_RESHAPE(b, v, rows_of(w), k * w->channels);
     }
-    v = TRANSPOSE(b, RESHAPE(b, v, rows_of(w), k, w->groups, inner), 2, 0, 1, 3);
-    return RESHAPE(b, v, w->groups, rows_of(w), k * inner);
+    v = LOWER_TRANSPOSE(b, LOWER_RESHAPE(b, v, rows_of(w), k, w->groups, inner), 2, 0, 1, 3);
+    return LOWER_RESHAPE(b, v, w->groups, rows_of(w), k * inner);
 }
 
 /* And back, to (N*O, K, C). */
@@ -109,28 +70,28 @@ static eo_value matrix_as_cells(struct eo_builder *b, const struct eo_window_sha
     int64_t k = eo_window_cells(w);
 
     if (w->groups > 1) {
-        v = TRANSPOSE(b, RESHAPE(b, v, w->groups, rows_of(w), k, w->channels / w->groups), 1, 2, 0, 3);
+        v = LOWER_TRANSPOSE(b, LOWER_RESHAPE(b, v, w->groups, rows_of(w), k, w->channels / w->groups), 1, 2, 0, 3);
     }
-    return RESHAPE(b, v, rows_of(w), k, w->channels);
+    return LOWER_RESHAPE(b, v, rows_of(w), k, w->channels);
 }
 
 /* (rows, M) to (G, rows, M/G). */
 static eo_value split_groups(struct eo_builder *b, const struct eo_window_shape *w, eo_value v, int64_t rows)
 {
-    v = RESHAPE(b, v, rows, w->groups, w->out_channels / w->groups);
-    return TRANSPOSE(b, v, 1, 0, 2);
+    v = LOWER_RESHAPE(b, v, rows, w->groups, w->out_channels / w->groups);
+    return LOWER_TRANSPOSE(b, v, 1, 0, 2);
 }
 
 /* (G, rows, M/G) to (rows, M). */
 static eo_value join_groups(struct eo_builder *b, const struct eo_window_shape *w, eo_value v, int64_t rows)
 {
-    return w->groups == 1 ? v : RESHAPE(b, TRANSPOSE(b, v, 1, 0, 2), rows, w->out_channels);
+    return w->groups == 1 ? v : LOWER_RESHAPE(b, LOWER_TRANSPOSE(b, v, 1, 0, 2), rows, w->out_channels);
 }
 
 /* What looks like the result, (N, O..., M) or (N, M, O...): (N*O, M), by groups (G, N*O, M/G). */
 static eo_value results_as_matrix(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
 {
-    v = RESHAPE(b, channels_to_last(b, w, v), rows_of(w), w->out_channels);
+    v = LOWER_RESHAPE(b, windows_channels_last(b, w, v), rows_of(w), w->out_channels);
     return w->groups == 1 ? v : split_groups(b, w, v, rows_of(w));
 }
 
@@ -158,7 +119,7 @@ static int64_t weight_rows(const struct eo_window_shape *w)
 /* (K*C/G, M), by groups (G, K*C/G, M/G). */
 static eo_value weight_as_matrix(struct eo_builder *b, const struct eo_window_shape *w, eo_value v)
 {
-    v = RESHAPE(b, weight_to_last(b, w, v), weight_rows(w), w->out_channels);
+    v = LOWER_RESHAPE(b, weight_to_last(b, w, v), weight_rows(w), w->out_channels);
     return w->groups == 1 ? v : split_groups(b, w, v, weight_rows(w));
 }
 
@@ -202,7 +163,7 @@ void lower_conv(struct eo_builder *b, const struct eo_graph_node *node, eo_value
     }
     v = cells_of(b, &w, x);
     if (is_depthwise(&w)) {
-        eo_value kernel = RESHAPE(b, weight_to_last(b, &w, weight), eo_window_cells(&w), w.channels);
+        eo_value kernel = LOWER_RESHAPE(b, weight_to_last(b, &w, weight), eo_window_cells(&w), w.channels);
 
         v = multiply(b, lower_widen(b, v), lower_widen(b, kernel));
         v = eo_build_reduce(b, EO_OP_SUM, v, (int64_t[]){1}, 1, false);
@@ -211,7 +172,7 @@ void lower_conv(struct eo_builder *b, const struct eo_graph_node *node, eo_value
         v = join_groups(b, &w, v, rows_of(&w));
     }
     v = lower_narrow(b, add_bias(b, node, v), x);
-    out[0] = channels_to_first(b, &w, to_image(b, &w, v, false));
+    out[0] = windows_channels_first(b, &w, to_image(b, &w, v, false));
 }
 
 void lower_conv_transpose(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out)
@@ -224,9 +185,9 @@ void lower_conv_transpose(struct eo_builder *b, const struct eo_graph_node *node
         return;
     }
     if (is_depthwise(&w)) {
-        eo_value kernel = RESHAPE(b, weight_to_last(b, &w, weight), 1, eo_window_cells(&w), w.channels);
+        eo_value kernel = LOWER_RESHAPE(b, weight_to_last(b, &w, weight), 1, eo_window_cells(&w), w.channels);
 
-        v = RESHAPE(b, channels_to_last(b, &w, x), rows_of(&w), 1, w.channels);
+        v = LOWER_RESHAPE(b, windows_channels_last(b, &w, x), rows_of(&w), 1, w.channels);
         v = multiply(b, v, kernel);
     } else {
         v = eo_build_matmul(b, results_as_matrix(b, &w, x), weight_as_matrix(b, &w, weight), false, true);
@@ -244,7 +205,7 @@ void lower_conv_transpose(struct eo_builder *b, const struct eo_graph_node *node
         v = windows_emit(b, EO_OP_FOLD, &w, &v, 1);
     }
     v = add_bias(b, node, to_image(b, &w, v, true));
-    out[0] = channels_to_first(b, &w, v);
+    out[0] = windows_channels_first(b, &w, v);
 }
 
 void lower_conv_weight(struct eo_builder *b, const struct eo_graph_node *node, eo_value *out)
@@ -258,7 +219,7 @@ void lower_conv_weight(struct eo_builder *b, const struct eo_graph_node *node, e
     }
     v = cells_of(b, &w, x);
     if (is_depthwise(&w)) {
-        eo_value results = RESHAPE(b, channels_to_last(b, &w, g), rows_of(&w), 1, w.channels);
+        eo_value results = LOWER_RESHAPE(b, windows_channels_last(b, &w, g), rows_of(&w), 1, w.channels);
 
         v = multiply(b, lower_widen(b, v), lower_widen(b, results));
         v = lower_narrow(b, eo_build_reduce(b, EO_OP_SUM, v, (int64_t[]){0}, 1, false), x);
