@@ -62,6 +62,8 @@ int matmul_select(struct cpu_device *dev, const struct eo_node_view *node, struc
                   struct cpu_refusals *why, struct eo_error *err); /* matmul and linear */
 int window_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* unfold, fold */
+int convolve_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
+                    struct cpu_refusals *why, struct eo_error *err); /* conv, conv_transpose, conv_weight */
 int random_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,
                   struct cpu_refusals *why, struct eo_error *err); /* what reads an rng operand */
 int creation_select(struct cpu_device *dev, const struct eo_node_view *node, struct eo_kernel *out,

@@ -148,6 +148,8 @@ int index_select(struct cpu_device *dev, const struct eo_node_view *node, struct
     enum eo_dtype dtype = node->out[0]->dtype;
     enum eo_op op = node->op->op;
     vector_map_fn add = (*dev->vec->elementwise)[EO_OP_ADD][dtype];
+    if (!add)
+        add = (*dev->vec->integer)[EO_OP_ADD][dtype];
     struct index_node *p = NULL;
     if (op == EO_OP_SCATTER_ADD && !add)
         return cpu_decline(why, "scatter_add", "has no loop for %s", eo_dtype_name(dtype));

@@ -15,7 +15,8 @@ VECTOR_DECLARE(avx512)
     {                                                                                                                  \
         .name = #isa, .description = (text), .elementwise = &vector_elementwise_##isa,                                 \
         .integer = &vector_integer_##isa, .math = &vector_math_##isa, .cast = &vector_cast_##isa,                      \
-        .reduce = &vector_reduce_##isa, .update = &vector_update_##isa, .random = &vector_random_##isa, .product = {   \
+        .reduce = &vector_reduce_##isa, .update = &vector_update_##isa, .random = &vector_random_##isa,                \
+        .block = &vector_block_##isa, .product = {                                                                     \
             [EO_FLOAT32] = product_tile_f32_##isa,                                                                     \
             [EO_FLOAT64] = product_tile_f64_##isa,                                                                     \
             [EO_INT32] = product_tile_i32_##isa,                                                                       \

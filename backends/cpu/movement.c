@@ -22,7 +22,7 @@ static int movement_run(struct cpu_device *dev, const struct eo_launch *l, struc
     if (m->base_bytes > 0 && l->out[0] != l->in[0])
         memcpy(l->out[0], l->in[0], m->base_bytes);
     for (int i = 0; i < m->n; i++)
-        strided_run(&m->views[i], dev->base.info.threads, l->out[0], l->in[m->first + i]);
+        strided_run(dev, &m->views[i], l->out[0], l->in[m->first + i]);
     return EO_OK;
 }
 

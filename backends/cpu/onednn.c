@@ -83,6 +83,13 @@ static bool open_library(void)
 #define EO_ONEDNN_MAJOR EO_TEXT(DNNL_VERSION_MAJOR)
     ONEDNN_FUNCTIONS(RESOLVE)
 #undef RESOLVE
+    lib.api.has_conv = true;
+#define RESOLVE_CONV(name)                                                                                             \
+    symbol = dlsym(handle, #name);                                                                                     \
+    memcpy(&lib.api.name, &symbol, sizeof symbol);                                                                     \
+    lib.api.has_conv = lib.api.has_conv && symbol != NULL;
+    ONEDNN_CONV_FUNCTIONS(RESOLVE_CONV)
+#undef RESOLVE_CONV
     return true;
 }
 

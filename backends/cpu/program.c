@@ -71,7 +71,7 @@ static void assign_slots(struct program *p)
             free_after[n++] = last_use(p, i);
         }
     for (int s = 0; s < p->n_steps; s++) {
-        if (p->steps[s].output >= 0 && !p->steps[s].is_one)
+        if (p->steps[s].output >= 0 && !p->steps[s].is_one && !p->around)
             continue;
         int slot = 0, last = last_use(p, p->n_inputs + s);
         while (slot < n && free_after[slot] >= s)
@@ -81,6 +81,17 @@ static void assign_slots(struct program *p)
         p->steps[s].slot = (uint8_t)slot;
     }
     p->n_slots = n;
+}
+
+/* A result that no cache holds is put together in a scratch register and goes to memory around the caches: its lines
+ * need not be read first. */
+static bool goes_around(const struct program *p)
+{
+    int narrowest = 8;
+    for (int s = 0; s < p->n_steps; s++)
+        if (p->steps[s].output >= 0)
+            narrowest = EO_MIN(narrowest, p->steps[s].size);
+    return p->count >= PROGRAM_AROUND_FROM / narrowest;
 }
 
 static void choose_block(struct program *p)
@@ -115,6 +126,7 @@ void program_plan(struct program *p, int threads, uint32_t *out_in_place, uint64
 {
     space_merge(&p->space);
     classify(p);
+    p->around = goes_around(p);
     assign_slots(p);
     choose_block(p);
     *out_in_place = in_place_mask(p);
@@ -125,6 +137,7 @@ void program_plan(struct program *p, int threads, uint32_t *out_in_place, uint64
 struct run {
     const struct program *p;
     const struct eo_launch *l;
+    const struct vector_block *around; /* NULL: results are written where they belong at once */
     const void *reg[PROGRAM_REGISTERS];
 };
 
@@ -152,10 +165,11 @@ static void run_steps(struct run *r, int64_t first, int64_t n, int thread)
             r->reg[p->n_inputs + s] = one;
             continue;
         }
-        if (!result)
-            result = slot_memory(r, step->slot, thread);
-        step->run(n, result, in, step->scalars, &step->args);
-        r->reg[p->n_inputs + s] = result;
+        char *to = result && !r->around ? result : slot_memory(r, step->slot, thread);
+        step->run(n, to, in, step->scalars, &step->args);
+        if (to != result && result)
+            r->around->stream(n * step->size, result, to);
+        r->reg[p->n_inputs + s] = to;
     }
 }
 
@@ -171,6 +185,8 @@ static void run_flat(void *context, int64_t begin, int64_t end, int thread)
         run_steps(&r, first, n, thread);
         first += n;
     }
+    if (r.around)
+        r.around->stream_end();
 }
 
 static const char *varied_row(const struct run *r, int input, int64_t row)
@@ -200,6 +216,8 @@ static void run_rows(void *context, int64_t begin, int64_t end, int thread)
             at += n;
         }
     }
+    if (r.around)
+        r.around->stream_end();
 }
 
 /* Copies rows of a broadcast input next to each other, so that the block looks dense. */
@@ -231,13 +249,24 @@ static void run_packed(void *context, int64_t begin, int64_t end, int thread)
         run_steps(&r, first, n_rows * p->row, thread);
         row += n_rows;
     }
+    if (r.around)
+        r.around->stream_end();
+}
+
+/* Lines that were just read are in the cache: writing around it would gain nothing. */
+static bool is_in_place(const struct program *p, const struct eo_launch *l)
+{
+    bool found = false;
+    for (int i = 0; i < p->n_inputs; i++)
+        found = found || l->in[i] == l->out[0];
+    return found;
 }
 
 int program_run(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
     const struct program *p = l->state;
-    struct run r = {.p = p, .l = l};
+    struct run r = {.p = p, .l = l, .around = p->around && !is_in_place(p, l) ? dev->vec->block : NULL};
     if (p->count == 0)
         return EO_OK;
     if (p->has_varied)

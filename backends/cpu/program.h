@@ -11,6 +11,7 @@ enum {
     PROGRAM_BLOCK_BYTES = 24 << 10, /* of scratch registers together, per thread: most of a first-level cache */
     PROGRAM_MAX_BLOCK = 1024,       /* elements */
     PROGRAM_MIN_BLOCK = 128,
+    PROGRAM_AROUND_FROM = 8 << 20, /* bytes of a result that is written around the caches */
     PROGRAM_ROW = 128 /* rows at least this long are worked on one by one, shorter ones are packed into blocks */
 };
 
@@ -44,6 +45,7 @@ struct program {
     struct space space; /* operand i = input i */
     int n_inputs, n_steps, n_slots;
     bool has_varied, is_packed;
+    bool around;                    /* results are written around the caches */
     int64_t count, row;             /* elements of the result; elements of the innermost dimension */
     int64_t block;                  /* elements worked on at a time */
     int64_t cost;                   /* of one element, in the units of parallel.h */

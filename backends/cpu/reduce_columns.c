@@ -117,6 +117,9 @@ static void fold_piece(const struct fold *f, const struct piece *p, struct tile 
         memcpy(t->acc, row_at(f, p, row), (size_t)(n * step * r->size));
         row += step;
     }
+    if (step == 1 && r->folded.n == 1 && !f->squares && r->kind == REDUCE_SUM && r->vec->sum_columns_four)
+        for (; row + 4 <= p->to; row += 4)
+            r->vec->sum_columns_four(n, &t->acc[0].f, row_at(f, p, row), r->folded.stride[0]);
     for (; row + step <= p->to; row += step)
         fold_row(f, n * step, t, row_at(f, p, row));
     for (; row < p->to; row++)

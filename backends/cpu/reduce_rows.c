@@ -8,6 +8,8 @@
 
 /* Results that are fewer than this share their chunks between threads. */
 enum { FEW_RESULTS = 16 };
+/* Rows shorter than a vector's lanes in vector_reduce.c are added up in order. */
+enum { SHORT_ROW = 16 };
 
 void reduce_plan_rows(struct reduce *r, uint64_t *out_workspace)
 {
@@ -107,6 +109,28 @@ static void fold_result(struct fold *f, int64_t o, int threads)
     reduce_finish(r, f->l->out[0], o, cell);
 }
 
+/* Sums of rows too short to fill a vector, many at a time. */
+static bool takes_short_rows(const struct reduce *r)
+{
+    return r->vec->sum_short && (r->op == EO_OP_SUM || r->op == EO_OP_MEAN) && r->inner < SHORT_ROW &&
+           r->folded.n == 0 && r->kept.n == 1;
+}
+
+static void fold_short_rows(void *context, int64_t begin, int64_t end, int thread)
+{
+    enum { TOGETHER = 64 };
+    (void)thread;
+    const struct fold *f = context;
+    const struct reduce *r = f->r;
+    double sums[TOGETHER];
+    for (int64_t o = begin; o < end; o += TOGETHER) {
+        int64_t n = EO_MIN(end - o, TOGETHER);
+        r->vec->sum_short(n, r->inner, (const char *)f->l->in[0] + o * r->inner * r->size, sums);
+        for (int64_t i = 0; i < n; i++)
+            reduce_finish(r, f->l->out[0], o + i, (union reduce_cell){.f = sums[i]});
+    }
+}
+
 static void fold_results(void *context, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -121,7 +145,9 @@ int reduce_run_rows(struct cpu_device *dev, const struct eo_launch *l, struct eo
     const struct reduce *r = l->state;
     struct fold f = {.r = r, .l = l, .cells = r->split_rows ? l->workspace : NULL};
     if (!r->split_rows) {
-        parallel_for(dev->base.info.threads, r->n_out, parallel_grain(r->n_folded + 64), fold_results, &f);
+        bool is_short = takes_short_rows(r);
+        parallel_for(dev->base.info.threads, r->n_out, parallel_grain(r->n_folded + (is_short ? 16 : 64)),
+                     is_short ? fold_short_rows : fold_results, &f);
         return EO_OK;
     }
     for (int64_t o = 0; o < r->n_out; o++)

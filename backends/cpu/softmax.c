@@ -1,6 +1,6 @@
 /* softmax, log_softmax and cross_entropy: exponentials of x minus the largest of its row. Sums run in float64.
- * x is seen as (outer, axis, inner). With inner == 1 rows are contiguous and go through in blocks of several rows, so
- * that short rows do not leave the vectors half empty; otherwise tiles of columns run along the axis together. */
+ * x is seen as (outer, axis, inner). With inner == 1 rows are contiguous: long ones go through one by one, short ones
+ * are turned into columns; otherwise tiles of columns run along the axis together. */
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/parallel.h"
 #include "proto/shape_rules.h"
@@ -9,7 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK = 1024 /* elements of a block of rows, a chunk of a long row */, TILE = 256 /* columns */ };
+enum {
+    BLOCK = 1024, /* elements of a block of rows, a chunk of a long row */
+    TILE = 256,   /* columns */
+    /* Rows up to this long are turned into columns, as many as a transposed tile has: alone they leave the vectors half
+     * empty. */
+    TURNED_AXIS = 64,
+    TURNED_ROWS = 64
+};
 
 struct softmax {
     struct cpu_node node;
@@ -17,6 +24,7 @@ struct softmax {
     enum eo_dtype dtype;
     int64_t size, outer, axis, inner;
     const struct vector_reduce *vec;
+    const struct vector_block *block;
     vector_map_fn exp, subtract, divide;
 };
 
@@ -35,6 +43,28 @@ static void exp_block(const struct softmax *s, int64_t n, void *out, const void 
     s->exp(n, out, (const void *const[]){x}, 0, NULL);
 }
 
+/* exp(x - largest) of part of a row. */
+static void exp_row(const struct softmax *s, int64_t n, void *out, const void *x, double largest)
+{
+    if (s->block->exp_row[s->dtype]) {
+        s->block->exp_row[s->dtype](n, out, x, largest);
+        return;
+    }
+    s->vec->shift(n, out, x, largest);
+    exp_block(s, n, out, out);
+}
+
+/* exp(x - largest) where each column has a largest of its own. */
+static void exp_columns(const struct softmax *s, int64_t n, void *out, const void *x, const void *largest)
+{
+    if (s->block->exp_columns[s->dtype]) {
+        s->block->exp_columns[s->dtype](n, out, x, largest);
+        return;
+    }
+    s->subtract(n, out, (const void *const[]){x, largest}, 0, NULL);
+    exp_block(s, n, out, out);
+}
+
 /* Sum of exp(x - largest) over one row of any length; exponentials go to out, or nowhere when out is NULL. */
 static double row_sum(const struct softmax *s, char *out, const char *x, double largest)
 {
@@ -42,8 +72,7 @@ static double row_sum(const struct softmax *s, char *out, const char *x, double 
     for (int64_t first = 0; first < s->axis; first += BLOCK) {
         int64_t n = EO_MIN(s->axis - first, BLOCK);
         char *to = out ? out + first * s->size : (char *)buffer;
-        s->vec->shift(n, to, x + first * s->size, largest);
-        exp_block(s, n, to, to);
+        exp_row(s, n, to, x + first * s->size, largest);
         total += s->vec->sum(n, to);
     }
     return total;
@@ -79,7 +108,7 @@ static void finish_row(const struct job *j, int64_t row, char *out, const char *
         put_loss(j, row, x, largest, total);
 }
 
-/* Rows as long as a block or longer: one by one. */
+/* Long rows: one by one. */
 static void long_rows(void *context, int64_t begin, int64_t end, int thread)
 {
     (void)thread;
@@ -94,31 +123,6 @@ static void long_rows(void *context, int64_t begin, int64_t end, int thread)
     }
 }
 
-/* Short rows: a block of them is shifted, sent through exp as one vector, and finished row by row. */
-static void short_rows(void *context, int64_t begin, int64_t end, int thread)
-{
-    (void)thread;
-    const struct job *j = context;
-    const struct softmax *s = j->s;
-    double buffer[BLOCK], largest[BLOCK];
-    int64_t per_block = BLOCK / s->axis, row_bytes = s->axis * s->size;
-    for (int64_t first = begin; first < end; first += per_block) {
-        int64_t n = EO_MIN(end - first, per_block);
-        const char *x = (const char *)j->l->in[0] + first * row_bytes;
-        bool direct = s->op == EO_OP_SOFTMAX, has_rows = s->op != EO_OP_CROSS_ENTROPY;
-        char *out = (char *)j->l->out[0] + (has_rows ? first * row_bytes : 0);
-        char *e = direct ? out : (char *)buffer;
-        for (int64_t r = 0; r < n; r++) {
-            largest[r] = row_largest(s, x + r * row_bytes);
-            s->vec->shift(s->axis, e + r * row_bytes, x + r * row_bytes, largest[r]);
-        }
-        exp_block(s, n * s->axis, e, e);
-        for (int64_t r = 0; r < n; r++)
-            finish_row(j, first + r, has_rows ? out + r * row_bytes : NULL, x + r * row_bytes, largest[r],
-                       s->vec->sum(s->axis, e + r * row_bytes));
-    }
-}
-
 /* Sums in float64 to the dtype of the result. */
 static void narrow(const struct softmax *s, int64_t n, void *out, const double *x)
 {
@@ -129,20 +133,23 @@ static void narrow(const struct softmax *s, int64_t n, void *out, const double *
             ((float *)out)[i] = (float)x[i];
 }
 
-/* n columns of one outer index: largest along the axis, exponentials, sums, results. */
-static void column_tile(const struct softmax *s, int64_t n, char *out, const char *x)
+/* n columns, one element per `step` bytes along the axis: the largest of each, exponentials, sums, results. out is not
+ * written for cross_entropy; largest and total have room for n. */
+static void column_tile(const struct softmax *s, int64_t n, int64_t step, char *out, const char *x, double *largest,
+                        double *total)
 {
-    double largest[TILE], e[TILE], total[TILE] = {0}, share[TILE];
-    int64_t step = s->inner * s->size;
+    double e[TILE], share[TILE];
+    memset(total, 0, (size_t)n * sizeof *total);
     memcpy(largest, x, (size_t)(n * s->size));
     for (int64_t a = 1; a < s->axis; a++)
         s->vec->max_columns(n, largest, x + a * step);
     for (int64_t a = 0; a < s->axis; a++) {
         void *to = s->op == EO_OP_SOFTMAX ? (void *)(out + a * step) : e;
-        s->subtract(n, to, (const void *const[]){x + a * step, largest}, 0, NULL);
-        exp_block(s, n, to, to);
+        exp_columns(s, n, to, x + a * step, largest);
         s->vec->sum_columns(n, total, to);
     }
+    if (s->op == EO_OP_CROSS_ENTROPY)
+        return;
     for (int64_t c = 0; s->op == EO_OP_LOG_SOFTMAX && c < n; c++)
         total[c] = log(total[c]);
     narrow(s, n, share, total);
@@ -162,12 +169,39 @@ static void column_tiles(void *context, int64_t begin, int64_t end, int thread)
     (void)thread;
     const struct job *j = context;
     const struct softmax *s = j->s;
+    double largest[TILE], total[TILE];
     int64_t tiles = (s->inner + TILE - 1) / TILE;
     for (int64_t i = begin; i < end; i++) {
         int64_t first = i % tiles * TILE, offset = (i / tiles * s->axis * s->inner + first) * s->size;
-        column_tile(s, EO_MIN(s->inner - first, TILE), (char *)j->l->out[0] + offset,
-                    (const char *)j->l->in[0] + offset);
+        column_tile(s, EO_MIN(s->inner - first, TILE), s->inner * s->size, (char *)j->l->out[0] + offset,
+                    (const char *)j->l->in[0] + offset, largest, total);
     }
+}
+
+/* Rows row..row+n-1 (n <= TURNED_ROWS), turned into columns and back. */
+static void turned_block(const struct job *j, int64_t row, int64_t n)
+{
+    const struct softmax *s = j->s;
+    double turned[TURNED_AXIS * TURNED_ROWS], largest[TURNED_ROWS], total[TURNED_ROWS];
+    int64_t row_bytes = s->axis * s->size;
+    const char *x = (const char *)j->l->in[0] + row * row_bytes;
+    int kind = s->size == 4 ? 2 : 3;
+    s->block->tile[kind](s->axis, n, turned, n, x, s->axis, false);
+    column_tile(s, n, n * s->size, (char *)turned, (const char *)turned, largest, total);
+    if (s->op != EO_OP_CROSS_ENTROPY) {
+        s->block->tile[kind](n, s->axis, (char *)j->l->out[0] + row * row_bytes, s->axis, turned, n, false);
+        return;
+    }
+    for (int64_t r = 0; r < n; r++)
+        put_loss(j, row + r, x + r * row_bytes, as_double(s, (const char *)largest + r * s->size), total[r]);
+}
+
+static void turned_rows(void *context, int64_t begin, int64_t end, int thread)
+{
+    (void)thread;
+    const struct job *j = context;
+    for (int64_t row = begin; row < end; row += TURNED_ROWS)
+        turned_block(j, row, EO_MIN(end - row, TURNED_ROWS));
 }
 
 static int check_targets(const struct softmax *s, const int64_t *targets, struct eo_error *err)
@@ -194,7 +228,8 @@ static int softmax_run(struct cpu_device *dev, const struct eo_launch *l, struct
         parallel_for(threads, s->outer * ((s->inner + TILE - 1) / TILE),
                      parallel_grain(COST * s->axis * EO_MIN(s->inner, TILE)), column_tiles, &j);
     else
-        parallel_for(threads, s->outer, parallel_grain(COST * s->axis), s->axis < BLOCK ? short_rows : long_rows, &j);
+        parallel_for(threads, s->outer, parallel_grain(COST * s->axis),
+                     s->axis <= TURNED_AXIS ? turned_rows : long_rows, &j);
     return EO_OK;
 }
 
@@ -232,6 +267,7 @@ int softmax_select(struct cpu_device *dev, const struct eo_node_view *node, stru
     s->dtype = dtype;
     s->size = (int64_t)eo_dtype_size(dtype);
     s->vec = &(*dev->vec->reduce)[dtype];
+    s->block = dev->vec->block;
     s->exp = (*dev->vec->math)[EO_OP_EXP][dtype];
     s->subtract = (*dev->vec->elementwise)[EO_OP_SUBTRACT][dtype];
     s->divide = (*dev->vec->elementwise)[EO_OP_DIVIDE][dtype];

@@ -6,14 +6,8 @@
 #include <string.h>
 
 enum { SRC, DST };
-/* Elements along each side of a transposed tile: lines of the destination are written four at a time, and the tile
- * takes at most half of a first-level cache. */
-enum { TILE = 64, TILE_BYTES = 256 };
-
-static int64_t tile_side(size_t size)
-{
-    return EO_MIN(TILE, TILE_BYTES / (int64_t)size);
-}
+/* Results from this size on go around the caches: they are larger than what a core has of them. */
+enum { AROUND_FROM = 8 << 20 };
 
 void strided_init(struct strided *s, const int64_t *shape, int n_dims, const int64_t *src_stride, int64_t src_first,
                   const int64_t *dst_stride, int64_t dst_first, size_t size)
@@ -55,18 +49,6 @@ bool strided_is_plain(const struct strided *s)
             for (int64_t i = 0; i < n; i++)                                                                            \
                 d[i * dst_step] = s[i * src_step];                                                                     \
         }                                                                                                              \
-    }                                                                                                                  \
-    /* d (rows, columns) with row stride dst_row = transpose of s, whose rows are contiguous. Rows of the source are   \
-     * gathered in a buffer first: at strides of a power of two their lines would push each other out of the cache. */ \
-    static void tile_##T(char *dst, const char *src, int64_t rows, int64_t columns, int64_t dst_row, int64_t src_row)  \
-    {                                                                                                                  \
-        T *d = (void *)dst, buffer[TILE_BYTES / sizeof(T) < TILE ? TILE_BYTES / sizeof(T) : TILE][TILE];               \
-        const T *s = (const void *)src;                                                                                \
-        for (int64_t c = 0; c < columns; c++)                                                                          \
-            memcpy(buffer[c], s + c * src_row, (size_t)rows * sizeof(T));                                              \
-        for (int64_t r = 0; r < rows; r++)                                                                             \
-            for (int64_t c = 0; c < columns; c++)                                                                      \
-                d[r * dst_row + c] = buffer[c][r];                                                                     \
     }
 LINE(uint8_t)
 LINE(uint16_t)
@@ -90,7 +72,9 @@ static void line(const struct strided *s, char *dst, const char *src)
 }
 
 struct job {
+    const struct vector_block *block;
     const struct strided *s;
+    bool around;
     char *dst;
     const char *src;
 };
@@ -119,19 +103,6 @@ static void run_pieces(void *context, int64_t begin, int64_t end, int thread)
          j->src + begin * piece.space.stride[SRC][0] * size);
 }
 
-static void tile(const struct strided *s, char *dst, const char *src, int64_t rows, int64_t columns)
-{
-    int64_t dst_row = s->space.stride[DST][s->tile_dim], src_row = s->space.stride[SRC][s->space.n_dims - 1];
-    if (s->size == 1)
-        tile_uint8_t(dst, src, rows, columns, dst_row, src_row);
-    else if (s->size == 2)
-        tile_uint16_t(dst, src, rows, columns, dst_row, src_row);
-    else if (s->size == 4)
-        tile_uint32_t(dst, src, rows, columns, dst_row, src_row);
-    else
-        tile_uint64_t(dst, src, rows, columns, dst_row, src_row);
-}
-
 /* The other dimensions than tile_dim and the last, as a space of their own. */
 static struct space outer_space(const struct strided *s)
 {
@@ -153,33 +124,36 @@ static void run_strips(void *context, int64_t begin, int64_t end, int thread)
     const struct job *j = context;
     const struct strided *s = j->s;
     const struct space outer = outer_space(s);
-    int inner = s->space.n_dims - 1;
+    int inner = s->space.n_dims - 1, kind = s->size == 1 ? 0 : s->size == 2 ? 1 : s->size == 4 ? 2 : 3;
+    int64_t dst_row = s->space.stride[DST][s->tile_dim], src_row = s->space.stride[SRC][inner];
     int64_t rows = s->space.shape[s->tile_dim], columns = s->space.shape[inner], size = (int64_t)s->size;
-    int64_t side = tile_side(s->size), strips = (rows + side - 1) / side;
+    int64_t strips = (rows + VECTOR_TILE_ROWS - 1) / VECTOR_TILE_ROWS;
     for (int64_t i = begin; i < end; i++) {
-        int64_t row = i % strips * side;
-        char *dst =
-            j->dst +
-            (space_offset(&outer, DST, outer.n_dims, i / strips) + row * s->space.stride[DST][s->tile_dim]) * size;
+        int64_t row = i % strips * VECTOR_TILE_ROWS;
+        char *dst = j->dst + (space_offset(&outer, DST, outer.n_dims, i / strips) + row * dst_row) * size;
         const char *src = j->src + (space_offset(&outer, SRC, outer.n_dims, i / strips) + row) * size;
-        for (int64_t c = 0; c < columns; c += side)
-            tile(s, dst + c * size, src + c * s->space.stride[SRC][inner] * size, EO_MIN(rows - row, side),
-                 EO_MIN(columns - c, side));
+        for (int64_t c = 0; c < columns; c += VECTOR_TILE_COLUMNS)
+            j->block->tile[kind](EO_MIN(rows - row, VECTOR_TILE_ROWS), EO_MIN(columns - c, VECTOR_TILE_COLUMNS),
+                                 dst + c * size, dst_row, src + c * src_row * size, src_row, j->around);
     }
+    if (j->around)
+        j->block->stream_end();
 }
 
-void strided_run(const struct strided *s, int threads, void *dst, const void *src)
+void strided_run(const struct cpu_device *dev, const struct strided *s, void *dst, const void *src)
 {
+    int threads = dev->base.info.threads;
     const struct space *p = &s->space;
     int64_t count = space_count(p);
     if (count == 0)
         return;
-    struct job j = {s, (char *)dst + s->dst_first * (int64_t)s->size,
+    bool around = count >= AROUND_FROM / (int64_t)s->size;
+    struct job j = {dev->vec->block, s, around, (char *)dst + s->dst_first * (int64_t)s->size,
                     (const char *)src + s->src_first * (int64_t)s->size};
     if (p->n_dims == 0) {
         memcpy(j.dst, j.src, s->size);
     } else if (s->tile_dim >= 0) {
-        int64_t side = tile_side(s->size), strips = (p->shape[s->tile_dim] + side - 1) / side,
+        int64_t strips = (p->shape[s->tile_dim] + VECTOR_TILE_ROWS - 1) / VECTOR_TILE_ROWS,
                 n = count / p->shape[s->tile_dim] / p->shape[p->n_dims - 1];
         parallel_for(threads, n * strips, parallel_grain(count * 4 / (n * strips)), run_strips, &j);
     } else if (p->n_dims == 1) {

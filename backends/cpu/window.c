@@ -227,7 +227,9 @@ int window_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     bool unfold = node->op->op == EO_OP_UNFOLD;
     struct eo_window_shape w;
     struct window *p = NULL;
-    if (!unfold && !(*dev->vec->elementwise)[EO_OP_ADD][dtype])
+    vector_map_fn floats = (*dev->vec->elementwise)[EO_OP_ADD][dtype],
+                  add = floats ? floats : (*dev->vec->integer)[EO_OP_ADD][dtype];
+    if (!unfold && !add)
         return cpu_decline(why, "fold", "has no loop for %s", eo_dtype_name(dtype));
     int rc = eo_window_resolve(node->op, node->in, node->n_in, node->attrs, &w, err);
     if (rc == EO_OK)
@@ -237,7 +239,7 @@ int window_select(struct cpu_device *dev, const struct eo_node_view *node, struc
     take_axes(p, &w);
     p->size = eo_dtype_size(dtype);
     p->fill = (*dev->vec->elementwise)[EO_OP_EXPAND][dtype];
-    p->add = (*dev->vec->elementwise)[EO_OP_ADD][dtype];
+    p->add = add;
     p->value = unfold ? bytes_of(eo_attr_float(node->op, node->attrs, "value"), dtype) : 0;
     cpu_node_finish(&p->node, unfold ? unfold_run : fold_run, out, "%s.%s", node->op->name, eo_dtype_name(dtype));
     return EO_OK;

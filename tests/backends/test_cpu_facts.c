@@ -261,9 +261,10 @@ START_TEST(test_unsupported_operations_and_counters)
     ASSERT_CONTAINS(err.detail, "cpu.matmul.tiles: has no tile for int8.");
     ck_assert_str_eq(err.op, "matmul");
     ck_assert_str_eq(err.backend, "cpu");
-    product.op = eo_op_schema(EO_OP_ADD);
+    product.op = eo_op_schema(EO_OP_EXP);
+    product.n_in = 1;
     ASSERT_CODE(dev->backend->select(dev, &product, &k, &err), EO_E_UNSUPPORTED);
-    ASSERT_CONTAINS(err.detail, "cpu.add: has no loop for int8.");
+    ASSERT_CONTAINS(err.detail, "cpu.exp: has no loop for int8.");
 
     struct eo_node_view relu = {
         .op = eo_op_schema(EO_OP_RELU), .attrs = &attrs, .n_in = 1, .n_out = 1, .in = {&single}, .out = {&single}};

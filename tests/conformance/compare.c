@@ -15,6 +15,13 @@ static double largest_of(enum eo_dtype dtype)
     return dtype == EO_FLOAT64 ? DBL_MAX : dtype == EO_FLOAT16 ? 65504 : (double)FLT_MAX;
 }
 
+/* Lowered, a convolution multiplies its padding's zeros with weights, and 0 times infinity is NaN; kernels may leave
+ * the padding out. */
+static bool leaves_padding_out(enum eo_op op)
+{
+    return op == EO_OP_CONV || op == EO_OP_CONV_TRANSPOSE || op == EO_OP_CONV_WEIGHT;
+}
+
 static bool element_matches(const struct run *r, int o, const void *expected, const void *actual, int64_t i)
 {
     enum eo_dtype dtype = (enum eo_dtype)r->out[o].dtype;
@@ -24,6 +31,8 @@ static bool element_matches(const struct run *r, int o, const void *expected, co
     if (eo_dtype_kind(dtype) != EO_KIND_FLOAT)
         return false;
     double e = element_value(dtype, expected, i), a = element_value(dtype, actual, i);
+    if (isnan(e) && leaves_padding_out(r->op->op))
+        return true;
     if (isnan(e) || isnan(a))
         return isnan(e) && isnan(a);
     double allowed = case_allowed(r, o, e);

@@ -62,6 +62,9 @@ struct vector_reduce {
     int64_t (*arg_max)(int64_t n, const void *x, bool last); /* n >= 1; the first, or last, largest or NaN */
     int64_t (*arg_min)(int64_t n, const void *x, bool last);
     void (*sum_columns)(int64_t n, void *wide, const void *x);
+    /* float32: `rows` sums of rows of n elements each; four rows `stride` elements apart folded at once. */
+    void (*sum_short)(int64_t rows, int64_t n, const void *x, double *out);
+    void (*sum_columns_four)(int64_t n, double *wide, const void *x, int64_t stride);
     void (*sum_columns_exact)(int64_t n, double *wide, double *lost, const void *x); /* float64; what rounding took */
     void (*prod_columns)(int64_t n, void *wide, const void *x);
     void (*sum_squares_columns)(int64_t n, double *wide, const void *x, const double *mean);
@@ -135,6 +138,23 @@ struct vector_product {
 };
 typedef void (*vector_product_fn)(const struct vector_product *p);
 
+/* Blocks in the first-level cache. */
+enum { VECTOR_TILE_ROWS = 64, VECTOR_TILE_COLUMNS = 64 };
+struct vector_block {
+    /* A copy whose destination goes around the caches: for results that are larger than they are. stream_end comes
+     * after the last one, before other threads may read. */
+    void (*stream)(int64_t bytes, void *dst, const void *src);
+    void (*stream_end)(void);
+    /* dst (rows, columns) with row stride dst_row = transpose of src, whose rows are contiguous; strides in elements,
+     * at most VECTOR_TILE_ROWS rows and VECTOR_TILE_COLUMNS columns. By the log2 of the element's size.
+     * around: as stream. */
+    void (*tile[4])(int64_t rows, int64_t columns, void *dst, int64_t dst_row, const void *src, int64_t src_row,
+                    bool around);
+    /* out = exp(x - shift) for x that is no larger than shift; by dtype, empty where a library serves. */
+    void (*exp_row[EO_DTYPE_LIMIT])(int64_t n, void *out, const void *x, double shift);
+    void (*exp_columns[EO_DTYPE_LIMIT])(int64_t n, void *out, const void *x, const void *shifts);
+};
+
 struct vector_set {
     const char *name;        /* "baseline", "avx2", "avx512" */
     const char *description; /* "AVX2+FMA" */
@@ -143,6 +163,7 @@ struct vector_set {
     const vector_reduce_table *reduce;
     const vector_update_table *update;
     const struct vector_random *random;
+    const struct vector_block *block;
     vector_product_fn product[EO_DTYPE_LIMIT];
 };
 
@@ -153,6 +174,7 @@ struct vector_set {
     extern const vector_reduce_table VECTOR_PASTE(vector_reduce, isa);                                                 \
     extern const vector_update_table VECTOR_PASTE(vector_update, isa);                                                 \
     extern const struct vector_random VECTOR_PASTE(vector_random, isa);                                                \
+    extern const struct vector_block VECTOR_PASTE(vector_block, isa);                                                  \
     void VECTOR_PASTE(product_tile_f32, isa)(const struct vector_product *p);                                          \
     void VECTOR_PASTE(product_tile_f64, isa)(const struct vector_product *p);                                          \
     void VECTOR_PASTE(product_tile_i32, isa)(const struct vector_product *p);                                          \

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16, BLOCK = 64 };
+/* Extremes of long rows take MANY lanes: comparing one lane waits for the element before. */
+enum { LANES = 16, MANY = 64, BLOCK = 64 };
 
 static double fold_lanes(double acc[LANES])
 {
@@ -43,6 +44,30 @@ static double fold_lanes(double acc[LANES])
     }
 
 FLOAT_SUM(f32, float)
+
+/* Sums of short rows that lie next to each other, eight at a time: one row alone waits for each of its additions. */
+static void sum_short_f32(int64_t rows, int64_t n, const void *data, double *out)
+{
+    enum { TOGETHER = 8 };
+    const float *x = data;
+    int64_t row = 0;
+    for (; row + TOGETHER <= rows; row += TOGETHER) {
+        double acc[TOGETHER] = {0};
+        for (int64_t i = 0; i < n; i++)
+            for (int l = 0; l < TOGETHER; l++)
+                acc[l] += (double)x[(row + l) * n + i];
+        memcpy(out + row, acc, sizeof acc);
+    }
+    for (; row < rows; row++)
+        out[row] = sum_f32(n, x + row * n);
+}
+
+/* Four rows, `stride` elements apart, into the accumulators, which are read and written once. */
+static void sum_columns_four_f32(int64_t n, double *acc, const void *data, int64_t stride)
+{
+    const float *a = data, *b = a + stride, *c = b + stride, *d = c + stride;
+    VECTOR_FOR(i, n) acc[i] += ((double)a[i] + (double)b[i]) + ((double)c[i] + (double)d[i]);
+}
 
 /* acc += part with the rounding error added to lost (D. Knuth's two-sum). */
 static inline void add_exactly(double *acc, double *lost, double part)
@@ -182,8 +207,20 @@ FOR_EACH_INTEGER(BOTH_FOLDS)
         int64_t i = 0;                                                                                                 \
         if (n >= (int64_t)2 * LANES) {                                                                                 \
             T acc[LANES];                                                                                              \
-            memcpy(acc, x, sizeof acc);                                                                                \
-            for (i = LANES; i + LANES <= n; i += LANES)                                                                \
+            if (n >= (int64_t)2 * MANY) {                                                                              \
+                T many[MANY];                                                                                          \
+                memcpy(many, x, sizeof many);                                                                          \
+                for (i = MANY; i + MANY <= n; i += MANY)                                                               \
+                    for (int l = 0; l < MANY; l++)                                                                     \
+                        many[l] = BEST(many[l], x[i + l]);                                                             \
+                for (int l = LANES; l < MANY; l++)                                                                     \
+                    many[l % LANES] = BEST(many[l % LANES], many[l]);                                                  \
+                memcpy(acc, many, sizeof acc);                                                                         \
+            } else {                                                                                                   \
+                memcpy(acc, x, sizeof acc);                                                                            \
+                i = LANES;                                                                                             \
+            }                                                                                                          \
+            for (; i + LANES <= n; i += LANES)                                                                         \
                 for (int l = 0; l < LANES; l++)                                                                        \
                     acc[l] = BEST(acc[l], x[i + l]);                                                                   \
             for (int width = LANES / 2; width > 0; width /= 2)                                                         \
@@ -267,7 +304,7 @@ FOR_EACH_INTEGER(ALL_EXTREMES)
     }
 
 const vector_reduce_table VECTOR_ISA(vector_reduce) = {
-    [EO_FLOAT32] = FLOATS(f32, .sum_columns_exact = NULL),
+    [EO_FLOAT32] = FLOATS(f32, .sum_short = sum_short_f32, .sum_columns_four = sum_columns_four_f32),
     [EO_FLOAT64] = FLOATS(f64, .sum_columns_exact = sum_columns_exact_f64),
     [EO_INT8] = INTEGERS(i8),
     [EO_INT16] = INTEGERS(i16),
