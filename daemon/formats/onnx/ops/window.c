@@ -267,7 +267,7 @@ void map_lp_pool(struct onnx_site *s)
     eo_value x = site_in(s, 0);
 
     pool_kernel(s, &r);
-    row_float(&r, "p", (double)site_int(s, "p", 2));
+    row_int(&r, "p", site_int(s, "p", 2));
     s->out[0] = row_make(&r, &x, 1);
 }
 
@@ -277,7 +277,7 @@ void map_global_pool(struct onnx_site *s)
     eo_value x = site_in(s, 0);
 
     if (strcmp(s->op->row, "global_lp_pool") == 0) {
-        row_float(&r, "p", (double)site_int(s, "p", 2));
+        row_int(&r, "p", site_int(s, "p", 2));
     }
     row_word(&r, "layout", "nchw");
     s->out[0] = row_make(&r, &x, 1);
