@@ -238,8 +238,6 @@ static void on_exited(void *ctx, const struct eo_error *why)
     run->worker = NULL;
     if (!run->answered && run->cause.code == EO_OK) {
         run->cause = *why;
-        eo_error_hint(&run->cause,
-                      "Only this run was lost. If the model runs elsewhere, please report it with the log.");
     }
     settle(run);
 }
