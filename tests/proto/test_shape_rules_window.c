@@ -199,6 +199,40 @@ START_TEST(test_convolutions)
 }
 END_TEST
 
+START_TEST(test_pools)
+{
+    static const struct good good[] = {
+        {"max_pool", "kernel=2", "int8 [2, 8, 4]; int64 [2, 8, 4]", {"int8 2x9x4"}},
+        {"max_pool", "kernel=3 strides=2 ceil_mode=1", "int8 [0, 5, 4]; int64 [0, 5, 4]", {"int8 0x10x4"}},
+        {"average_pool", "kernel=3 strides=2 ceil_mode=1", "float32 [1, 1, 4]", {"float32 1x2x4"}},
+        {"average_pool",
+         "kernel=1,2 strides=3,2 layout=nchw padding=same",
+         "float32 [1, 2, 2, 4]",
+         {"float32 1x2x5x7"}},
+        {"lp_pool", "kernel=2 strides=3 ceil_mode=1", "float32 [1, 2, 4]", {"float32 1x4x4"}},
+        {"global_max_pool", "layout=nchw", "uint8 [2, 3, 1, 1]", {"uint8 2x3x5x7"}},
+        {"global_lp_pool", "", "float32 [0, 1, 3]", {"float32 0x5x3"}},
+    };
+    static const struct bad bad[] = {
+        {"max_pool", "kernel=2 pads=2,0", EO_E_BAD_ATTRIBUTE, "must be below 2", {NONE, END}, {"float32 2x9x4"}},
+        {"max_pool", "kernel=3", EO_E_SHAPE_MISMATCH, "no window fits", {NONE, END}, {"float32 2x2x4"}},
+        {"max_pool",
+         "kernel=4 strides=2 ceil_mode=1",
+         EO_E_SHAPE_MISMATCH,
+         "no window fits",
+         {NONE, END},
+         {"float32 2x2x4"}},
+        {"lp_pool", "kernel=2 p=0", EO_E_BAD_ATTRIBUTE, "p is 0", {NONE, END}, {"float32 2x9x4"}},
+        {"average_pool", "kernel=2", EO_E_DTYPE_MISMATCH, "int32", {NONE, END}, {"int32 2x9x4"}},
+        {"global_max_pool", "", EO_E_SHAPE_MISMATCH, "dimension 1 of x is empty", {1, END}, {"float32 2x0x4"}},
+        {"global_max_pool", "", EO_E_SHAPE_MISMATCH, "x has rank 2", {NONE, END}, {"float32 2x4"}},
+    };
+
+    check_good(good, EO_COUNT_OF(good));
+    check_bad(bad, EO_COUNT_OF(bad));
+}
+END_TEST
+
 /* What the geometry says of each cell and each window, against the definition. */
 static void check_axis(const struct eo_window_axis *a)
 {
@@ -239,4 +273,4 @@ START_TEST(test_cells_inside)
 }
 END_TEST
 
-EO_SUITE("shape_rules_window", test_unfold_and_fold, test_convolutions, test_cells_inside)
+EO_SUITE("shape_rules_window", test_unfold_and_fold, test_convolutions, test_pools, test_cells_inside)
