@@ -31,19 +31,19 @@ static void support_fini(struct support *s)
 
 static void print_dtypes(const struct eo_op_schema *op)
 {
-    fputs("  dtypes      ", stdout);
+    fputs("  dtypes       ", stdout);
     for (int d = 1; d < EO_DTYPE_LIMIT; d++) {
         if ((op->dtypes & EO_DTYPE_BIT(d)) != 0) {
             printf("%s ", eo_dtype_name((enum eo_dtype)d));
         }
     }
-    printf("\n  rule        %s\n", op_text_rule(op->dtype_rule));
+    printf("\n  rule         %s\n", op_text_rule(op->dtype_rule));
 }
 
 static void print_support(const struct support *s, int which, const struct eo_op_schema *op)
 {
     const struct eo_item *dtypes = support_of(s, which, op);
-    printf("  %-11s ", s->by_backend ? s->name[which] : "device");
+    printf("  %-12s ", s->by_backend ? s->name[which] : "device");
     for (size_t i = 0; i < eo_item_count(dtypes); i++) {
         const char *name = NULL;
         size_t length = 0;
@@ -61,15 +61,15 @@ static void print_one(const struct eo_op_schema *op, const struct support *suppo
     print_dtypes(op);
     for (int i = 0; i < op->n_attrs; i++) {
         const struct eo_attr_schema *a = &op->attrs[i];
-        printf("  %-11s %s, %s: %s", a->name, op_text_kind(a->kind), op_text_fallback(a, text, sizeof text), a->help);
+        printf("  %-12s %s, %s: %s", a->name, op_text_kind(a->kind), op_text_fallback(a, text, sizeof text), a->help);
         if (a->choices != NULL) {
             printf(" (%s)", op_text_choices(a, text, sizeof text));
         }
         putchar('\n');
     }
-    printf("  gradient    %s\n", op_text_gradient(op->gradient));
-    printf("  onnx        %s\n", op->onnx[0] != '\0' ? op->onnx : "-");
-    printf("  stability   %s since %s\n", op_text_stability(op->stability), op->since);
+    printf("  gradient     %s\n", op_text_gradient(op->gradient));
+    printf("  onnx         %s\n", op->onnx[0] != '\0' ? op->onnx : "-");
+    printf("  stability    %s since %s\n", op_text_stability(op->stability), op->since);
     for (int i = 0; i < support->n; i++) {
         print_support(support, i, op);
     }
