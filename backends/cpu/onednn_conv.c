@@ -355,4 +355,30 @@ int onednn_conv_run(const struct onednn_conv *c, const struct onednn_conv_operan
     return onednn_check(run(c, o), "oneDNN's convolution", err);
 }
 
+#else /* a build without oneDNN: nothing asks for these, for the probe says no */
+
+int onednn_conv_new(const struct eo_window_shape *w, enum onednn_conv_kind kind, bool has_bias,
+                    struct onednn_conv **out, uint64_t *out_workspace, const char **out_why, struct eo_error *err)
+{
+    (void)w;
+    (void)kind;
+    (void)has_bias;
+    (void)out;
+    (void)out_workspace;
+    *out_why = "is not in this build";
+    return EO_RAISE(err, EO_E_UNSUPPORTED, "this build has no oneDNN");
+}
+
+int onednn_conv_run(const struct onednn_conv *c, const struct onednn_conv_operands *o, struct eo_error *err)
+{
+    (void)c;
+    (void)o;
+    return EO_RAISE(err, EO_E_BACKEND_FAILED, "this build has no oneDNN");
+}
+
+void onednn_conv_free(struct onednn_conv *c)
+{
+    (void)c;
+}
+
 #endif
