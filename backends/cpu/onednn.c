@@ -184,6 +184,10 @@ int onednn_multiply(const struct onednn_product *p, struct eo_error *err)
 void onednn_forget(void)
 {
     /* Not closed: the library keeps thread state that outlives its mapping. */
+    if (lib.api.stream)
+        (void)lib.api.dnnl_stream_destroy(lib.api.stream);
+    if (lib.api.engine)
+        (void)lib.api.dnnl_engine_destroy(lib.api.engine);
     memset(&lib, 0, sizeof lib);
 }
 

@@ -11,7 +11,9 @@
     X(dnnl_get_effective_cpu_isa)                                                                                      \
     X(dnnl_sgemm)                                                                                                      \
     X(dnnl_engine_create)                                                                                              \
-    X(dnnl_stream_create)
+    X(dnnl_engine_destroy)                                                                                             \
+    X(dnnl_stream_create)                                                                                              \
+    X(dnnl_stream_destroy)
 
 /* What convolutions need; without them the library still serves products. */
 #define ONEDNN_CONV_FUNCTIONS(X)                                                                                       \
