@@ -196,8 +196,8 @@ static int run_onednn(struct cpu_device *dev, const struct eo_launch *l, struct 
 static int run_blas(struct cpu_device *dev, const struct eo_launch *l, struct eo_error *err)
 {
     (void)err;
-    (void)dev;
     const struct matmul *p = l->state;
+    parallel_set_threads(dev->base.info.threads); /* a small product of oneDNN may have left one */
     struct blas_product b = {.dtype = p->dtype,
                              .transpose_a = p->transpose_a,
                              .transpose_b = p->transpose_b,
