@@ -143,7 +143,7 @@ def strangers_on_the_port():
                     pass
             c.call("ping")
             expect(c.status(job)["state"] == "running", "the job goes on")
-            expect(d.fd_count() <= before, "descriptors leak:", before, d.fd_count())
+            d.expect_descriptors(before)
             c.call("job.cancel", {"job": job})
 
 
@@ -335,7 +335,7 @@ def many_clients_that_vanish():
             # Each answer of ours comes after the loop has seen those ends.
             for _ in range(5):
                 c.call("ping")
-            expect(d.fd_count() <= before, "descriptors leak:", before, d.fd_count())
+            d.expect_descriptors(before)
             expect(c.call("ping")["load"]["connections"] == 1, c.call("ping"))
 
 

@@ -145,7 +145,7 @@ def cancel_at_any_moment():
                 expect(end["state"] == "cancelled" and end["error"]["code"] == 7006, end)
                 expect(d.workers() == [], "no worker is left")
                 fds = fds or d.fd_count()
-            expect(d.fd_count() <= fds, "descriptors leak:", fds, d.fd_count())
+            d.expect_descriptors(fds)
 
 
 def the_same_submit_twice():

@@ -174,6 +174,13 @@ class Daemon:
         with self.connect() as c:
             return c.call("ping", timeout=timeout)
 
+    def expect_descriptors(self, most, timeout=10):
+        """No more than so many stay open once the daemon has noticed what was closed."""
+        until = time.monotonic() + timeout
+        while self.fd_count() > most and time.monotonic() < until:
+            time.sleep(0.005)
+        expect(self.fd_count() <= most, "descriptors leak:", most, self.fd_count())
+
     def fd_count(self):
         return len(os.listdir("/proc/%d/fd" % self.pid))
 
