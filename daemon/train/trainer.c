@@ -1,5 +1,6 @@
 #include "daemon/train/trainer.h"
 
+#include "daemon/train/checkpoint_list.h"
 #include "daemon/train/params.h"
 #include "daemon/train/trainer_state.h"
 #include "distributed/process_group.h"
@@ -402,37 +403,50 @@ static bool out_of_patience(const struct trainer *t)
     return t->spec->early.patience > 0 && t->at.batch == 0 && t->at.epoch - t->at.best_epoch >= t->spec->early.patience;
 }
 
-/* The parameters of the best epoch, and its values, on all ranks. What the run itself remembers stays. */
-static int restore_best(struct trainer *t, struct eo_error *err)
+/* Rank 0's host views become the best epoch's; *out_found is 0 where its checkpoint is not, as after resuming from
+ * another directory. */
+static int load_best(struct trainer *t, int64_t *out_found, struct eo_error *err)
 {
+    char folder[PATH_MAX], path[PATH_MAX], name[CHECKPOINT_NAME];
     struct checkpoint_position at;
     struct history history;
-    char folder[PATH_MAX], path[PATH_MAX];
-    bool found = false;
+    int status = best_folder(t, folder, err);
+
+    checkpoint_name(t->at.best_epoch * t->steps_per_epoch, name);
+    *out_found = status == EO_OK && eo_path_join(path, sizeof(path), folder, name) && checkpoint_is_one(path);
+    if (*out_found == 0) {
+        trainer_log(t, EO_LOG_WARN, "the checkpoint of the best epoch, %" PRId64 ", is not in %s: the last epoch stays",
+                    t->at.best_epoch, folder);
+        return status;
+    }
+    history_init(&history);
+    for (int c = 0; c < t->history.n_columns; c++) {
+        history_column(&history, t->history.columns[c]);
+    }
+    status = checkpoint_load(path, t->step, &t->identity, &at, &history, log_warning, t, err);
+    history_fini(&history);
+    return status;
+}
+
+/* The state of the best epoch, and its values, on all ranks. What the run itself remembers stays. */
+static int restore_best(struct trainer *t, struct eo_error *err)
+{
+    int64_t found = 0;
     int status = EO_OK;
 
     if (!t->spec->early.restore_best || t->at.best_epoch == 0 || t->at.best_epoch == t->at.epoch) {
         return EO_OK;
     }
     if (t->rank == 0) {
-        history_init(&history);
-        for (int c = 0; c < t->history.n_columns; c++) {
-            history_column(&history, t->history.columns[c]);
-        }
-        status = best_folder(t, folder, err);
-        if (status == EO_OK) {
-            status = checkpoint_load_newest(folder, t->step, &t->identity, &at, &history, &found, path, sizeof(path),
-                                            log_warning, t, err);
-        }
-        if (status == EO_OK && !found) {
-            status = EO_RAISE(err, EO_E_BAD_CHECKPOINT, "the checkpoint of the best epoch, %" PRId64 ", is not in %s",
-                              t->at.best_epoch, folder);
-        }
-        history_fini(&history);
+        status = load_best(t, &found, err);
     }
     if (status == EO_OK && t->config->group != NULL) {
-        status = process_group_broadcast(t->config->group, step_params(t->step), step_flat_bytes(t->step), 0, err);
+        status = process_group_broadcast(t->config->group, &found, sizeof(found), 0, err);
     }
+    if (status != EO_OK || found == 0) {
+        return status;
+    }
+    status = t->config->group != NULL ? share_state(t, err) : EO_OK;
     if (status == EO_OK) {
         status = step_push(t->step, err);
     }

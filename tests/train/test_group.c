@@ -275,5 +275,16 @@ START_TEST(the_layout_hash_sees_model_and_spec)
 }
 END_TEST
 
-EO_SUITE("group", ranks_compute_what_one_process_does, a_group_resumes_exactly, a_failing_rank_ends_them_all,
-         a_bad_checkpoint_ends_them_all, a_stop_reaches_all, the_layout_hash_sees_model_and_spec)
+/* The best epoch's state goes to every rank, the running average with it: else they would end unequal. */
+START_TEST(early_stopping_with_an_average)
+{
+    const char *const sets[] = {"precision=float64", "optimizer={sgd: {lr: 3, momentum: 0.9}}",    "train.epochs=60",
+                                "train.ema=0.9",     "early_stopping={patience: 3, metric: loss}", NULL};
+
+    compare(2, sets, 1e-6);
+}
+END_TEST
+
+EO_SUITE("group", early_stopping_with_an_average, ranks_compute_what_one_process_does, a_group_resumes_exactly,
+         a_failing_rank_ends_them_all, a_bad_checkpoint_ends_them_all, a_stop_reaches_all,
+         the_layout_hash_sees_model_and_spec)

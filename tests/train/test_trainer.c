@@ -526,6 +526,25 @@ START_TEST(early_stopping_restores_the_best)
 }
 END_TEST
 
+/* Resumed into another directory, where the best epoch's checkpoint is not: the last epoch's model, and a warning. */
+START_TEST(the_best_is_out_of_reach)
+{
+    const char *sets[] = {"optimizer={sgd: {lr: 3, momentum: 0.9}}", "train.epochs=60",
+                          "early_stopping={patience: 3, metric: val_loss}", NULL};
+    struct run r;
+    char from[512];
+
+    run_init(&r);
+    run_blobs(&r, 200);
+    ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+    r.resume = run_path(&r, "out", from);
+    r.output = "elsewhere";
+    ASSERT_OK(run_job(&r, run_blobs_job, sets, &err));
+    ASSERT_CONTAINS(r.warnings, "the checkpoint of the best epoch");
+    run_fini(&r);
+}
+END_TEST
+
 START_TEST(early_stopping_without_restoring)
 {
     const char *sets[] = {"optimizer={sgd: {lr: 1e-9}}", "train.epochs=60",
@@ -669,6 +688,7 @@ int main(void)
                                   schedules_and_optimizers_resume_exactly,
                                   early_stopping_restores_the_best,
                                   early_stopping_without_restoring,
+                                  the_best_is_out_of_reach,
                                   a_time_limit_ends_with_a_checkpoint,
                                   an_output_that_cannot_be_made,
                                   missing_data,
