@@ -44,10 +44,13 @@ if ((install)); then
 fi
 
 step "2/3 Building (the log is $log)"
-if ! { cmake --preset release && cmake --build --preset release --target everyod everyod-worker everyo everyo-submit; } >"$log" 2>&1; then
+if ! { cmake --preset release && cmake --build --preset release --target everyod everyod-worker everyo-cli everyo-submit; } >"$log" 2>&1; then
   tail -n 25 "$log" >&2
   die "the build failed; the last lines are above" "The whole log is $log; docs/dependencies.md names the versions that are known to work."
 fi
+for program in everyod everyod-worker everyo everyo-submit; do
+  [[ -x $bin/$program ]] || die "the build made no $bin/$program" "the log is $log"
+done
 echo "built: $bin/everyod, everyod-worker, everyo, everyo-submit"
 
 step "3/3 Training deploy/examples/digits.yaml (1797 handwritten digits) with a private daemon"
